@@ -3,6 +3,7 @@
 //! Worlds differ in kind, because a fault needs its own kind of world: lonely clients and crowds, calm and stormy ones,
 //! long holds and short ones.
 
+mod idle;
 mod late;
 pub(crate) mod servers;
 

@@ -2,7 +2,7 @@
 
 use tidelock_conformance::Dice;
 
-use super::{below, index};
+use super::{below, idle, index};
 use crate::plan::{Action, Fault, How, Plan, Step, Stores, Trouble};
 
 /// The plan of the same clients on servers, with troubles of servers.
@@ -21,6 +21,7 @@ pub(crate) fn on(mut plan: Plan, stores: Stores) -> Plan {
     }
     let ttl = plan.ttl;
     plan.steps.iter_mut().for_each(|step| be_away(&dice, ttl, step));
+    idle::into(&mut plan);
     plan
 }
 

@@ -21,6 +21,7 @@ impl Record {
         }
         self.judge_news(&mut inner);
         self.judge_requests(&mut inner);
+        self.judge_leaves(&mut inner);
     }
 
     /// Records a loss for each hold that cannot be trusted any more.
@@ -48,6 +49,7 @@ impl Record {
                 inner.found("told", sentence);
             }
             let Some(held) = inner.state(name).holds.remove(&claim) else { continue };
+            inner.end(held.id, self.time.now());
             self.push(inner, claim, EventKind::Lost);
             self.judge_loss(inner, name, claim, &held);
         }

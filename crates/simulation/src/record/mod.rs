@@ -9,6 +9,7 @@
 
 mod excuses;
 mod judge;
+mod leaves;
 mod requests;
 mod store;
 mod users;
@@ -78,6 +79,8 @@ struct Inner {
     standing: BTreeMap<ClaimId, Standing>,
     /// Claims that the store has granted, and whose waiters have not heard of it.
     unheard: BTreeSet<ClaimId>,
+    /// Claims for which nobody has a use any more, since then, and whose leaves the store has not heard of.
+    leaving: BTreeMap<ClaimId, Moment>,
     /// What is asked, and how much was.
     under_way: BTreeMap<u64, UnderWay>,
     requests: u64,
@@ -90,8 +93,7 @@ struct ClientState {
     max_hold: Option<Duration>,
     command_deadline: Duration,
     longest_pause: Duration,
-    /// How long it may hear nothing after a trouble.
-    silence: Duration,
+    connect_deadline: Duration,
     /// When something went wrong last that may cost it a hold.
     touched: Moment,
 }
@@ -146,6 +148,8 @@ struct Standing {
     has_left: bool,
     /// When its client heard the answer to its join, and until when that keeps it by the client's clock.
     heard: Option<(Moment, Moment)>,
+    /// Whether the store has it no more.
+    is_gone: bool,
 }
 
 impl Record {
@@ -171,7 +175,7 @@ impl Record {
             max_hold: part.max_hold.map(ms),
             command_deadline,
             longest_pause,
-            silence: requests::silence(part, self.longest_ttl, self.answer),
+            connect_deadline: command_deadline.min(self.longest_ttl),
             touched: Moment::START,
         });
     }

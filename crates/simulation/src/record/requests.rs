@@ -1,4 +1,6 @@
 //! Requests that are under way. None waits for long on a connection on which nobody answers any more.
+//!
+//! A trouble may have struck a connection while it was being made, which then has its whole deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +9,6 @@ use tidelock_core::Name;
 use tidelock_core::backend::Moment;
 
 use super::{Inner, Record};
-use crate::plan::{Part, ms};
 use crate::time::lock;
 
 /// How long it may take until a dead connection is noticed.
@@ -41,7 +42,8 @@ impl Record {
         let is_late = |request: &UnderWay| {
             let (client, name) = (&inner.clients[request.client], inner.names.get(&request.name));
             let is_polled = name.is_none_or(|name| name.busy == 0);
-            is_polled && client.touched.max(request.since) + client.silence < now
+            let connected = client.touched + client.connect_deadline;
+            is_polled && connected.max(request.since) + DOUBT + self.answer * 2 < now
         };
         let late = inner.under_way.iter().filter(|(_, request)| is_late(request));
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
@@ -60,9 +62,4 @@ impl Drop for Request {
     fn drop(&mut self) {
         lock(&self.record.inner).under_way.remove(&self.number);
     }
-}
-
-/// How long a client may hear nothing after a trouble: until its dead connection is noticed, and for a new one.
-pub(super) fn silence(part: &Part, ttl: Duration, answer: Duration) -> Duration {
-    DOUBT + ms(part.command_deadline).min(ttl) + answer * 4
 }

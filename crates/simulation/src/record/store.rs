@@ -19,6 +19,7 @@ impl Record {
         let before = inner.asked.get_mut(&claim).and_then(|asked| asked.id.replace(id));
         if let Some(before) = before {
             self.judge_place(&mut inner, claim, before);
+            inner.end(before, self.time.now());
             inner.unheard.remove(&before);
             // Its first claim has lost its place, which others may have by now.
             self.push(&mut inner, 0, EventKind::Fault { act: "a claim stands in line anew".into() });
@@ -34,6 +35,7 @@ impl Record {
             stands: false,
             has_left: false,
             heard: None,
+            is_gone: false,
         };
         inner.standing.insert(id, standing);
     }
@@ -110,6 +112,7 @@ impl Record {
     pub(crate) fn store_forgets(&self, id: ClaimId, by: SessionId, was_held: bool) {
         let mut inner = lock(&self.inner);
         inner.unheard.remove(&id);
+        inner.forget(id);
         let standing = inner.standing.get(&id).map(|standing| (standing.claim, standing.name.clone()));
         if let Some((claim, name)) = standing
             && inner.state(&name).asking.contains(&claim)
@@ -139,10 +142,22 @@ impl Record {
         }
     }
 
+    /// The lifetime of a claim was over, and its place is gone.
+    pub(crate) fn store_buries(&self, id: ClaimId) {
+        let mut inner = lock(&self.inner);
+        inner.unheard.remove(&id);
+        inner.forget(id);
+        self.push(&mut inner, 0, EventKind::Fault { act: "a claim expires in the store".into() });
+        self.push(&mut inner, 0, EventKind::Healed);
+    }
+
     /// The store has ended a session: the places of its claims are gone.
     pub(crate) fn store_ends(&self, session: SessionId) {
         let mut inner = lock(&self.inner);
         inner.unheard.retain(|id| id.session != session);
+        let of_session: Vec<ClaimId> =
+            inner.standing.keys().copied().filter(|id| id.session == session).collect();
+        of_session.into_iter().for_each(|id| inner.forget(id));
         self.push(&mut inner, 0, EventKind::Fault { act: "a session ends in the store".into() });
         self.push(&mut inner, 0, EventKind::Healed);
     }

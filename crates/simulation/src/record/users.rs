@@ -36,6 +36,7 @@ impl Record {
         inner.state(&name).asking.remove(&claim);
         if !lost.is_trusted_at(inner.clients[client].clock.now()) {
             self.push(&mut inner, claim, EventKind::Failed); // lost before its user could rely on it
+            inner.end(id, since);
             return self.see_idle(&mut inner, &name);
         }
         let token = guard.token().get();
@@ -55,6 +56,7 @@ impl Record {
         inner.state(&name).asking.remove(&claim);
         if let Some(id) = inner.asked.get(&claim).and_then(|asked| asked.id) {
             inner.unheard.remove(&id); // nobody waits for it any more
+            inner.end(id, self.time.now());
         }
         self.push(&mut inner, claim, what);
         self.see_idle(&mut inner, &name);
@@ -65,8 +67,10 @@ impl Record {
         let mut inner = lock(&self.inner);
         let name = inner.name_of(claim);
         self.note_losses(&mut inner, &name);
-        let is_held = inner.state(&name).holds.remove(&claim).is_some();
-        if is_held {
+        let held = inner.state(&name).holds.remove(&claim);
+        let is_held = held.is_some();
+        if let Some(held) = held {
+            inner.end(held.id, self.time.now());
             self.push(&mut inner, claim, EventKind::LetGo);
         }
         self.see_idle(&mut inner, &name);

@@ -71,7 +71,7 @@ impl Call<'_> {
     /// What the script granted: to the caller in its reply, to others on their channels.
     fn pass_on(&mut self, caller: SessionId, told: &mut Vec<Message>) -> Vec<Granted> {
         for dead in self.lines.take_buried() {
-            self.record.store_ends(dead.session);
+            self.record.store_buries(dead);
         }
         let (mut own, mut others) = (Vec::new(), BTreeMap::<SessionId, String>::new());
         for granted in self.lines.take_granted() {

@@ -1,0 +1,45 @@
+//! Draws a world in which a client waits and sends nothing, while its connections are forgotten on their way.
+//!
+//! Whoever waits hears of its turn on a connection on which it says nothing itself.
+
+use tidelock_conformance::Dice;
+
+use super::index;
+use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Taking, Tool, Trouble, Usage, Wanted};
+
+/// One world of so many is of this kind.
+const RARE: u64 = 30;
+/// How often it waits.
+const TURNS: u64 = 3;
+const TTL: u64 = 15_000;
+
+/// Makes it that, perhaps.
+pub(super) fn into(plan: &mut Plan) {
+    let dice = Dice::new(plan.seed, "idle");
+    if !dice.one_in(RARE) {
+        return;
+    }
+    let waiter = index(&dice, plan.clients.len());
+    let holder = (waiter + 1) % plan.clients.len();
+    plan.clients[holder] = Part { max_hold: None, ..plan.clients[holder].clone() };
+    plan.steps.retain(|step| step.client != waiter);
+    plan.troubles.clear();
+    (plan.ttl, plan.lost_pushes) = (TTL, 0);
+    for turn in 0..TURNS {
+        let at = plan.ttl / 2 + plan.ttl * 2 * turn;
+        let silent = 500 + dice.below(plan.ttl / 2);
+        let name = plan.names.len();
+        plan.names.push(Usage::Mutex);
+        let what = Fault::HalfOpen { client: waiter };
+        plan.troubles.push(Trouble { at: at + silent, lasts: 0, what });
+        // It is a third of the ttl until something is sent, and then there is another connection soon.
+        let keep = silent + plan.ttl / 2 + dice.below(plan.ttl / 3);
+        for (client, rest, keep) in [(holder, at, keep), (waiter, at + 200, 0)] {
+            let (how, tool, end) = (How::Wait, Tool::Plain, End::Release);
+            let taking = Taking { name, wanted: Wanted::Lock, how, tool, keep, runs: false, end };
+            let (task, action) = (plan.tasks(client), Action::Take(taking));
+            plan.steps.push(Step { client, task, rest, polls: None, action });
+        }
+    }
+    plan.ends = plan.ends.max(plan.ttl * 8);
+}
