@@ -3,12 +3,14 @@
 //! Worlds differ in kind, because a fault needs its own kind of world: lonely clients and crowds, calm and stormy ones,
 //! long holds and short ones.
 
+mod choice;
 mod idle;
 mod late;
 pub(crate) mod servers;
 
 use tidelock_conformance::Dice;
 
+use self::choice::{below, index};
 use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Stores, Taking, Tool, Trouble, Usage, Wanted};
 
 /// How much two clocks may differ, in millionths: the margin of a deadline is a five-hundredth of the ttl.
@@ -262,12 +264,4 @@ fn fault(dice: &Dice, plan: &Plan, victim: Option<usize>) -> Fault {
         18 => Fault::LosePushes { client },
         _ => Fault::Reconnect { client },
     }
-}
-
-fn index(dice: &Dice, below: usize) -> usize {
-    usize::try_from(dice.below(below as u64)).unwrap_or(0)
-}
-
-fn below(dice: &Dice, sides: u32) -> u32 {
-    u32::try_from(dice.below(sides.into())).unwrap_or(0)
 }

@@ -4,7 +4,7 @@
 
 use tidelock_conformance::Dice;
 
-use super::index;
+use super::choice::index;
 use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Taking, Tool, Trouble, Usage, Wanted};
 
 /// One world of so many is of this kind.

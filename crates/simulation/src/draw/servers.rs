@@ -2,7 +2,8 @@
 
 use tidelock_conformance::Dice;
 
-use super::{below, idle, index};
+use super::choice::{below, index};
+use super::idle;
 use crate::plan::{Action, Fault, How, Plan, Step, Stores, Trouble};
 
 /// The plan of the same clients on servers, with troubles of servers.
