@@ -6,6 +6,7 @@
 mod choice;
 mod idle;
 mod late;
+mod parting;
 pub(crate) mod servers;
 
 use tidelock_conformance::Dice;

@@ -213,6 +213,8 @@ pub(crate) enum Fault {
     Reconnect { client: usize },
     /// The connections of a client carry nothing any more, and nobody says so. (From here on: only with servers.)
     HalfOpen { client: usize },
+    /// The same for the one on which the client hears of its turns, and says nothing.
+    Idle { client: usize },
     /// A server knows no scripts any more.
     ForgetScripts { shard: u32 },
     /// A server accepts no more connections.

@@ -1,4 +1,4 @@
-//! Draws a world in which a client waits and sends nothing, while its connections are forgotten on their way.
+//! Draws a world in which a client waits and sends nothing, while a firewall forgets the connection on which it waits.
 //!
 //! Whoever waits hears of its turn on a connection on which it says nothing itself.
 
@@ -30,7 +30,7 @@ pub(super) fn into(plan: &mut Plan) {
         let silent = 500 + dice.below(plan.ttl / 2);
         let name = plan.names.len();
         plan.names.push(Usage::Mutex);
-        let what = Fault::HalfOpen { client: waiter };
+        let what = Fault::Idle { client: waiter };
         plan.troubles.push(Trouble { at: at + silent, lasts: 0, what });
         // It is a third of the ttl until something is sent, and then there is another connection soon.
         let keep = silent + plan.ttl / 2 + dice.below(plan.ttl / 3);

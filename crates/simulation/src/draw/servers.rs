@@ -3,7 +3,7 @@
 use tidelock_conformance::Dice;
 
 use super::choice::{below, index};
-use super::idle;
+use super::{idle, parting};
 use crate::plan::{Action, Fault, How, Plan, Step, Stores, Trouble};
 
 /// The plan of the same clients on servers, with troubles of servers.
@@ -23,6 +23,7 @@ pub(crate) fn on(mut plan: Plan, stores: Stores) -> Plan {
     let ttl = plan.ttl;
     plan.steps.iter_mut().for_each(|step| be_away(&dice, ttl, step));
     idle::into(&mut plan);
+    parting::into(&mut plan);
     plan
 }
 
@@ -64,7 +65,8 @@ fn fault(dice: &Dice, plan: &Plan, victim: Option<usize>, lasts: u64) -> Fault {
         10 => Fault::Suspend { client },
         11 => Fault::Forget { are_told: false },
         12 => Fault::ForgetHolders { name: index(dice, plan.names.len()) },
-        13 | 14 => Fault::HalfOpen { client },
+        13 => Fault::HalfOpen { client },
+        14 => Fault::Idle { client },
         15 => Fault::ForgetScripts { shard },
         16 => Fault::Full { shard },
         17 if has_others => Fault::Behind { sentinel: index(dice, 3) },

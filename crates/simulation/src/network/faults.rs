@@ -34,6 +34,7 @@ impl Network {
             Fault::Revive { client, count } => self.revive(*client, *count),
             Fault::LosePushes { .. }
             | Fault::HalfOpen { .. }
+            | Fault::Idle { .. }
             | Fault::ForgetScripts { .. }
             | Fault::Full { .. }
             | Fault::Failover { .. }

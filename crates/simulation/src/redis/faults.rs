@@ -41,7 +41,10 @@ impl Servers {
                 let (name, holders) = (name_of(*name), self.holders_of(&name_of(*name)));
                 self.lose_where(|of, id| of == name && holders.contains(&id));
             }
-            Fault::HalfOpen { client } => self.forget_all(*client),
+            Fault::HalfOpen { client } => {
+                self.forget_of(*client, self.wires_where(|wire| wire.client == *client));
+            }
+            Fault::Idle { client } => self.forget_of(*client, self.most_idle(*client)),
             Fault::Reconnect { client } => self.break_all(*client, true),
             Fault::Revive { .. }
             | Fault::StallName { .. }
@@ -195,9 +198,10 @@ impl Servers {
         }
     }
 
-    /// A client's connections carry nothing any more, and nobody says so. It costs the client no hold, because it notices.
-    fn forget_all(self: &Arc<Self>, client: usize) {
-        for wire in self.wires_where(|wire| wire.client == client) {
+    /// These connections of a client carry nothing any more, and nobody says so. It costs the client no hold, because it
+    /// notices.
+    fn forget_of(&self, client: usize, wires: impl IntoIterator<Item = u64>) {
+        for wire in wires {
             self.let_die(wire);
         }
         let noticed = self.ttl / 3 + NOTICED + self.delay * 20;

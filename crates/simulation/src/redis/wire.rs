@@ -288,6 +288,19 @@ impl Servers {
         wires.all.iter().filter(|(_, wire)| is_meant(wire)).map(|(number, _)| *number).collect()
     }
 
+    /// Of the connections on which a client hears of its turns, the one on which it has said nothing for longest.
+    pub(super) fn most_idle(&self, client: usize) -> Option<u64> {
+        let wires = lock(&self.wires);
+        let alive = wires.all.iter().filter(|(_, wire)| {
+            wire.client == client
+                && !wire.channels.is_empty()
+                && wire.is_served
+                && wire.end.is_none()
+                && !wire.there.is_dead
+        });
+        alive.min_by_key(|(_, wire)| wire.there.last).map(|(number, _)| *number)
+    }
+
     pub(super) fn pause(&self, client: usize) -> Duration {
         let slow = lock(&self.sky).faults.values().find_map(|fault| match fault {
             Fault::Slow { client: of, delay } if *of == client => Some(ms(*delay)),
