@@ -23,7 +23,6 @@ use tidelock_conformance::history::{Event, EventKind};
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Lost};
 
-use self::requests::UnderWay;
 use crate::plan::{Part, Plan, ms};
 use crate::time::{ClientClock, Time, lock};
 
@@ -134,6 +133,13 @@ struct Held {
     is_excused: bool,
     /// Whether it becomes lighter, which has the time of a command. If no answer comes, it is lost.
     is_lightening: bool,
+}
+
+/// A request under way.
+struct UnderWay {
+    client: usize,
+    name: Arc<str>,
+    since: Moment,
 }
 
 struct Standing {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::Name;
-use tidelock_core::backend::Moment;
 
-use super::{Inner, Record};
+use super::{Inner, Record, UnderWay};
 use crate::time::lock;
 
 /// How long it may take until a dead connection is noticed.
@@ -18,13 +17,6 @@ const DOUBT: Duration = Duration::from_millis(1_500);
 pub(crate) struct Request {
     record: Arc<Record>,
     number: u64,
-}
-
-/// What is known of it.
-pub(super) struct UnderWay {
-    client: usize,
-    name: Arc<str>,
-    since: Moment,
 }
 
 impl Record {
