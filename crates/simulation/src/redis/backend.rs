@@ -3,7 +3,7 @@
 //! The record has to know on whose behalf a join is sent.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +14,7 @@ use tidelock_core::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
 use tidelock_redis::Store;
 
 use super::Servers;
+use super::sitting::Sitting;
 use crate::time::{ClientClock, lock};
 
 /// A client's backend.
@@ -58,24 +59,22 @@ impl Backend for Heard {
     ) -> Result<Arc<dyn Session>> {
         let inner = Backend::open(&self.store, id, options, signals).await?;
         let servers = self.servers.clone();
-        let session = Arc::new(HeardSession { servers, inner, id, client: self.client });
-        let weak: Weak<HeardSession> = Arc::downgrade(&session);
-        lock(&self.servers.sessions).push(weak);
-        Ok(session)
+        let sitting = Arc::new(Sitting { id, client: self.client });
+        lock(&self.servers.sessions).push(Arc::downgrade(&sitting));
+        Ok(Arc::new(HeardSession { servers, inner, sitting }))
     }
 }
 
 /// A client's session.
-pub(super) struct HeardSession {
+struct HeardSession {
     servers: Arc<Servers>,
     inner: Arc<dyn Session>,
-    pub(super) id: SessionId,
-    pub(super) client: usize,
+    sitting: Arc<Sitting>,
 }
 
 impl fmt::Debug for HeardSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HeardSession({})", self.id)
+        write!(f, "HeardSession({})", self.sitting.id)
     }
 }
 
@@ -91,14 +90,14 @@ impl Session for HeardSession {
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
         self.servers.record.joins(claim.id, claim.name.as_str());
-        let _request = self.servers.record.asks(self.client, &claim.name);
+        let _request = self.servers.record.asks(self.sitting.client, &claim.name);
         let place = self.inner.join(claim, patience).await?;
         self.servers.record.hears(claim.id, &place);
         Ok(place)
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let _request = self.servers.record.asks(self.client, name);
+        let _request = self.servers.record.asks(self.sitting.client, name);
         self.inner.look(name, waiting).await
     }
 

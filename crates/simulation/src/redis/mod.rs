@@ -1,17 +1,21 @@
 //! Redis without a Redis: the real backend, whose connections are streams in memory to servers of ours.
 //!
 //! A server speaks RESP3 and answers each script by the model ([`script`]); that the Lua does the same is compared
-//! elsewhere. Bytes are on their way as events of the world ([`wire`]), so that a connection can be slow, stalled, cut or
+//! elsewhere. Bytes are on their way as events of the world ([`carrying`]), so that a connection can be slow, stalled, cut or
 //! half open, and a reply may stay behind. What the servers are to each other is here: a single one, a master and its
 //! replica under sentinels, or the masters of a cluster.
 
 mod backend;
+mod carrying;
 mod cluster;
 mod faults;
 mod lines;
+mod medium;
 mod node;
 mod resp;
 mod script;
+mod serving;
+mod sitting;
 mod stream;
 mod wire;
 
@@ -21,13 +25,12 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tidelock_conformance::Dice;
-use tidelock_core::backend::{Backend, Moment};
+use tidelock_core::backend::Moment;
 
-use self::backend::{Heard, HeardSession};
 use self::lines::Lines;
 use self::node::Node;
+use self::sitting::Sitting;
 use self::wire::Wire;
-use crate::medium::Medium;
 use crate::network::Sky;
 use crate::plan::{Fault, Plan, Stores, ms};
 use crate::record::Record;
@@ -50,7 +53,7 @@ pub(crate) struct Servers {
     sky: Mutex<Sky>,
     state: Mutex<State>,
     wires: Mutex<Wires>,
-    sessions: Mutex<Vec<Weak<HeardSession>>>,
+    sessions: Mutex<Vec<Weak<Sitting>>>,
 }
 
 /// What the servers know.
@@ -128,34 +131,6 @@ impl Servers {
 
     fn ends(&self, is_meant: impl Fn(&Fault) -> bool) -> Option<Moment> {
         lock(&self.sky).until_end_of(is_meant)
-    }
-}
-
-impl Medium for Servers {
-    fn backend(self: Arc<Self>, client: usize) -> Arc<dyn Backend> {
-        Arc::new(Heard::new(&self, client))
-    }
-
-    fn clock(&self, client: usize) -> Arc<ClientClock> {
-        self.clocks[client].clone()
-    }
-
-    fn begin(self: Arc<Self>, number: usize, fault: &Fault, until: Moment) {
-        Self::begin_fault(&self, number, fault, until);
-    }
-
-    fn end(self: Arc<Self>, number: usize) {
-        Self::end_fault(&self, number);
-    }
-
-    fn left(&self) -> (Vec<String>, usize) {
-        let now = self.ticks();
-        let names = lock(&self.state).lines.values().flat_map(|lines| lines.in_use(now)).collect();
-        (names, 0)
-    }
-
-    fn has_sessions(&self) -> bool {
-        lock(&self.sessions).iter().any(|session| session.strong_count() > 0)
     }
 }
 

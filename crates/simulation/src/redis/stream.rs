@@ -9,14 +9,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Servers;
+use super::wire::End;
 use crate::time::lock;
-
-/// How a connection ended, as its client sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Closed,
-    Reset,
-}
 
 pub(super) struct Stream {
     servers: Arc<Servers>,
