@@ -108,7 +108,7 @@ impl LiveSession {
 
     /// Tries once more to end the session, which ends every claim in it. Its keeper has given up before.
     pub(crate) async fn end(&self, by: Limit) -> Result<()> {
-        let ended = by.of(&self.clock, keeper::end(&*self.session)).await;
+        let ended = keeper::end_surely(&*self.session, &self.clock, &self.options, by).await;
         let ended = ended.unwrap_or_else(|| Err(deadline::no_answer()));
         if self.registry.is_surely_over() { Ok(()) } else { ended }
     }

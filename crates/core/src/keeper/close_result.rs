@@ -3,15 +3,43 @@
 //! The end of the session ends every claim, so where the store confirmed it nothing else matters. Nor does a failure
 //! once every lease of the session has ended.
 
+use std::sync::Arc;
+
 use super::log;
-use crate::backend::Session;
-use crate::{Error, ErrorKind, Name, Result};
+use super::timing::longest_pause;
+use crate::backend::{Clock, Session, Sleep};
+use crate::limit::Limit;
+use crate::{Error, ErrorKind, Name, Options, Result};
 
 /// Ends a session. One that is over already is as good as ended.
-pub(crate) async fn end(session: &dyn Session) -> Result<()> {
+pub(super) async fn end(session: &dyn Session) -> Result<()> {
     match session.close().await {
         Err(error) if error.kind() == ErrorKind::Lost => Ok(()),
         ended => ended,
+    }
+}
+
+/// Ends a session whose claims may still stand in others' way: tries again while there is time. `None` if no try was
+/// answered in time.
+pub(crate) async fn end_surely(
+    session: &dyn Session,
+    clock: &Arc<dyn Clock>,
+    options: &Options,
+    by: Limit,
+) -> Option<Result<()>> {
+    let longest = longest_pause(options, session);
+    let (mut pause, mut last) = (options.first_pause.min(longest), None);
+    loop {
+        match by.of(clock, end(session)).await {
+            None => return last,
+            Some(Err(error)) if error.can_retry() => last = Some(Err(error)),
+            ended => return ended,
+        }
+        by.of(clock, Sleep::until(clock, clock.now() + pause)).await;
+        if by.is_over(clock) {
+            return last;
+        }
+        pause = (pause * 2).min(longest);
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
-use super::close_result::{close_result, end};
+use super::close_result::{close_result, end, end_surely};
 use super::{Done, Keeper, Renewed, Request, ttl_of};
 use crate::Result;
 use crate::backend::Moment;
@@ -36,7 +36,10 @@ impl Keeper {
             self.registry.ends_before_all_have_left();
         }
         let session = self.session.clone();
-        let ended = by.of(&clock, end(&*session)).await;
+        let ended = match leaving.is_empty() && self.leaving.is_empty() {
+            true => by.of(&clock, end(&*session)).await,
+            false => end_surely(&*session, &clock, &self.options, by).await,
+        };
         while let Some(done) = self.tasks.try_join_next() {
             self.note_leave(done); // confirmed while the session was being ended
         }

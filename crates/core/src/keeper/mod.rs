@@ -28,7 +28,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-pub(crate) use close_result::end;
+pub(crate) use close_result::end_surely;
 pub(crate) use leaving::Leaving;
 pub(crate) use request::Request;
 pub(crate) use runtime::handle;
