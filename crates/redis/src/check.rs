@@ -16,11 +16,18 @@ use crate::{reply, trouble};
 /// The oldest version with all commands that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
 
+/// Who says that this is the server to connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    TheProgram,
+    Sentinels,
+}
+
 /// Checks a single server, or a master under sentinels.
-pub(crate) async fn server(link: &Link) -> Result<()> {
+pub(crate) async fn server(link: &Link, named_by: NamedBy) -> Result<()> {
     let place = link.place();
     let info = link.ask(redis::cmd("INFO"), WhenDropped::Forget).await?;
-    told(info, place)?.map_or(Ok(()), |info| Info::of(&info)?.check(place))
+    told(info, place)?.map_or(Ok(()), |info| Info::of(&info)?.check(place, named_by))
 }
 
 /// Checks a node of a cluster by its INFO.
@@ -100,7 +107,7 @@ impl<'a> Info<'a> {
         reply::text(reply).map(Self).ok_or_else(|| trouble::strange(reply))
     }
 
-    fn check(&self, place: &str) -> Result<()> {
+    fn check(&self, place: &str, named_by: NamedBy) -> Result<()> {
         let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
         // Each fork has its own name for the mode (`redis_mode`, `server_mode`, …), but every sentinel counts masters.
         if self.get("sentinel_masters").is_some() {
@@ -115,6 +122,11 @@ impl<'a> Info<'a> {
             );
         }
         if self.get("role") == Some("slave") && self.get("slave_read_only") != Some("0") {
+            if named_by == NamedBy::Sentinels {
+                let wrong =
+                    format!("{place} has just become a read-only replica; its sentinels will name another");
+                return Err(Error::new(ErrorKind::Unavailable, wrong));
+            }
             let (host, port) = (self.get("master_host"), self.get("master_port"));
             let master = format!("{}:{}", host.unwrap_or("?"), port.unwrap_or("?"));
             return unsupported(format!(
@@ -178,7 +190,7 @@ mod tests {
     use super::*;
 
     fn refused(info: &str) -> Option<String> {
-        Info(info).check("Redis at here").err().map(|error| error.to_string())
+        Info(info).check("Redis at here", NamedBy::TheProgram).err().map(|error| error.to_string())
     }
 
     /// The messages of Redis 6.0, of Redis 7 and 8, of Redict, and of Valkey 8 and 9.
@@ -213,5 +225,7 @@ mod tests {
         let replica =
             "redis_version:7.0.0\r\nrole:slave\r\nslave_read_only:1\r\nmaster_host:a\r\nmaster_port:7\r\n";
         assert!(refused(replica).unwrap().contains("its master, a:7"));
+        let in_between = Info(replica).check("Redis at here", NamedBy::Sentinels).unwrap_err();
+        assert_eq!(in_between.kind(), ErrorKind::Unavailable, "{in_between}");
     }
 }

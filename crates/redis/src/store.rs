@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use crate::address::{self, Address};
 use crate::calls::Calls;
-use crate::check;
+use crate::check::{self, NamedBy};
 #[cfg(feature = "cluster")]
 use crate::cluster::Cluster;
 use crate::connector::Connector;
@@ -255,12 +255,14 @@ impl Store {
 
     async fn connected(&self, settings: Settings) -> Result<Arc<dyn Fleet>> {
         let target = |info: &ConnectionInfo| Target::new(info.clone(), self.servers.clone());
-        let dial: Arc<dyn Dial> = match &self.address {
-            Address::One(info) => Arc::new(target(info)),
+        let (dial, named_by): (Arc<dyn Dial>, _) = match &self.address {
+            Address::One(info) => (Arc::new(target(info)), NamedBy::TheProgram),
             Address::Sentinels { sentinels, master, server } => {
                 let sentinel = |info: &ConnectionInfo| Target::new(info.clone(), self.sentinels.clone());
                 let sentinels = sentinels.iter().map(sentinel).collect();
-                Arc::new(Sentinels::new(sentinels, master.clone(), target(server), settings.runtime.clone()))
+                let runtime = settings.runtime.clone();
+                let sentinels = Sentinels::new(sentinels, master.clone(), target(server), runtime);
+                (Arc::new(sentinels), NamedBy::Sentinels)
             }
             #[cfg(feature = "cluster")]
             Address::Cluster(nodes) => {
@@ -268,7 +270,7 @@ impl Store {
             }
         };
         let server = Server::connect(dial, settings).await?;
-        check::server(&server.commands).await?;
+        check::server(&server.commands, named_by).await?;
         Ok(Arc::new(SingleServer(Arc::new(server))))
     }
 }
