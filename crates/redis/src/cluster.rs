@@ -169,6 +169,10 @@ impl Fleet for Cluster {
         self.0.read_again();
     }
 
+    fn beat(&self) {
+        self.0.map().servers.values().for_each(|master| master.server.commands.beat());
+    }
+
     async fn all(&self) -> Vec<Arc<Server>> {
         // A client that only lists names would otherwise never learn that a slot has moved.
         if let Err(error) = self.0.read_map().await {

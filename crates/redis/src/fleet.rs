@@ -23,6 +23,9 @@ pub(crate) trait Fleet: Debug + Send + Sync {
     /// Reports that something is wrong with one of the servers. The fleet then finds out where its names are now.
     fn doubt(&self);
 
+    /// Finds out which connections are dead, of those on which nothing was heard since the last time.
+    fn beat(&self);
+
     /// All servers that have names now, as far as can be found out.
     async fn all(&self) -> Vec<Arc<Server>>;
 
@@ -45,6 +48,10 @@ impl Fleet for SingleServer {
     }
 
     fn doubt(&self) {} // the next connection finds out where the server is
+
+    fn beat(&self) {
+        self.0.commands.beat();
+    }
 
     async fn all(&self) -> Vec<Arc<Server>> {
         vec![self.0.clone()]

@@ -11,7 +11,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -46,7 +46,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Link {
     queue: UnboundedSender<Request>,
     place: Arc<str>,
-    was_heard: Arc<AtomicBool>,
+    /// How often the server has answered on this link's connections.
+    answers: Arc<AtomicU64>,
+    /// How often it had at the last beat.
+    answers_at_beat: AtomicU64,
     task: AbortHandle,
 }
 
@@ -100,7 +103,7 @@ pub(crate) struct Answer {
 struct Task {
     connecting: Connecting,
     queue: UnboundedReceiver<Request>,
-    was_heard: Arc<AtomicBool>,
+    answers: Arc<AtomicU64>,
 }
 
 /// A connection, with its pushes and its state.
@@ -208,9 +211,12 @@ impl Link {
         self.send(commands, WhenDropped::Forget).await
     }
 
-    /// Sends a PING if nothing was heard since the last beat, so that a dead connection is detected.
+    /// Sends a PING if nothing was heard since the last beat, so that a dead connection is detected. A link that nobody
+    /// has used does not connect for it.
     pub(crate) fn beat(&self) {
-        if !self.was_heard.swap(false, Ordering::Relaxed) && !seeded!("an_idle_connection_is_trusted") {
+        let answers = self.answers.load(Ordering::Relaxed);
+        let is_silent = self.answers_at_beat.swap(answers, Ordering::Relaxed) == answers;
+        if is_silent && answers > 0 && !seeded!("an_idle_connection_is_trusted") {
             drop(self.ask(redis::cmd("PING"), WhenDropped::Send));
         }
     }
@@ -258,16 +264,19 @@ struct Start {
 impl Start {
     fn new(dial: Arc<dyn Dial>, settings: Settings) -> Self {
         let (sender, queue) = unbounded_channel();
-        let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
-        let task = Task { connecting: Connecting { dial, place, settings }, queue, was_heard };
+        let place = dial.place().into();
+        let task = Task { connecting: Connecting { dial, place, settings }, queue, answers: Arc::default() };
         Self { task, queue: sender }
     }
 
     fn spawn(self, connection: Option<Connection>) -> Link {
-        let (place, was_heard) = (self.task.connecting.place.clone(), self.task.was_heard.clone());
+        let (place, answers) = (self.task.connecting.place.clone(), self.task.answers.clone());
+        if connection.is_some() {
+            answers.store(1, Ordering::Relaxed); // to connect is to ask
+        }
         let task =
             self.task.connecting.settings.runtime.clone().spawn(self.task.run(connection)).abort_handle();
-        Link { queue: self.queue, place, was_heard, task }
+        Link { queue: self.queue, place, answers, answers_at_beat: AtomicU64::new(0), task }
     }
 }
 
@@ -352,7 +361,7 @@ impl Task {
             end: connection.end.subscribe(),
             place: self.connecting.place.clone(),
             news: self.connecting.settings.news.clone(),
-            was_heard: self.was_heard.clone(),
+            answers: self.answers.clone(),
         };
         begin(sending.answer(self.connecting.settings.timeouts.answer)).await;
     }
@@ -454,7 +463,7 @@ struct Sending {
     end: watch::Receiver<()>,
     place: Arc<str>,
     news: Arc<News>,
-    was_heard: Arc<AtomicBool>,
+    answers: Arc<AtomicU64>,
 }
 
 impl Sending {
@@ -471,7 +480,7 @@ impl Sending {
         drop(under_way);
         match outcome {
             Ok(Ok(values)) => {
-                self.was_heard.store(true, Ordering::Relaxed);
+                self.answers.fetch_add(1, Ordering::Relaxed);
                 self.share(values);
             }
             Ok(Err(error)) => {

@@ -22,6 +22,9 @@ use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
+/// The shard about which core asks in every round, also where no claim stands.
+const IN_EVERY_ROUND: Shard = Shard(0);
+
 #[derive(Debug)]
 pub(crate) struct RedisSession {
     pub(crate) calls: Calls,
@@ -139,11 +142,13 @@ impl Session for RedisSession {
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let now = self.clock.now(); // before the first send
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
+        if shard == IN_EVERY_ROUND {
+            self.fleet.beat();
+        }
         let Some(server) = self.fleet.of_shard(shard) else {
             let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
             return if standing.is_empty() { Ok(nothing(Moment::START)) } else { Err(gone) };
         };
-        server.commands.beat();
         server.look_around(!standing.is_empty());
         if standing.is_empty() {
             return Ok(nothing(Moment::START));

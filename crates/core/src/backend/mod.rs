@@ -170,10 +170,10 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// if a waiting claim could then never fit. A line without claims has no capacity: nothing happens.
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()>;
 
-    /// Keeps the standing claims of one shard alive. The claims whose time ends first come first. Core also calls it
-    /// without claims, for a session that needs its own renewals. It has as long as a command, or a third of the ttl
-    /// if that is less. Report claims that you do not get to in that time as unsure; core asks about them again soon.
-    /// A line that is named without claims is only read, for strays; one that you do not get to is missed.
+    /// Keeps the standing claims of one shard alive. The claims whose time ends first come first. Core also calls it for
+    /// `Shard(0)` without claims, for a session that needs its own renewals. It has as long as a command, or a third of
+    /// the ttl if that is less. Report claims that you do not get to in that time as unsure; core asks about them again
+    /// soon. A line that is named without claims is only read, for strays; one that you do not get to is missed.
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal>;
 
     /// The whole line of a name, for operators.

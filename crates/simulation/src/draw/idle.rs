@@ -1,6 +1,8 @@
-//! Draws a world in which a client waits and sends nothing, while a firewall forgets the connection on which it waits.
+//! Draws a world in which a client waits and sends nothing, while a firewall forgets the connection on which it waits; and
+//! in which it has nothing to do, while all of its connections are forgotten.
 //!
-//! Whoever waits hears of its turn on a connection on which it says nothing itself.
+//! Whoever waits hears of its turn on a connection on which it says nothing itself. Whoever comes after a long time finds
+//! a connection that carries.
 
 use tidelock_conformance::Dice;
 
@@ -41,5 +43,17 @@ pub(super) fn into(plan: &mut Plan) {
             plan.steps.push(Step { client, task, rest, polls: None, action });
         }
     }
-    plan.ends = plan.ends.max(plan.ttl * 8);
+    comes_back(plan, waiter);
+}
+
+/// The client comes again, long after its connections were forgotten.
+fn comes_back(plan: &mut Plan, client: usize) {
+    let forgotten = plan.ttl / 2 + plan.ttl * 2 * TURNS;
+    plan.troubles.push(Trouble { at: forgotten, lasts: 0, what: Fault::HalfOpen { client } });
+    let (name, how, tool, end) = (plan.names.len(), How::Wait, Tool::Plain, End::Release);
+    plan.names.push(Usage::Mutex);
+    let taking = Taking { name, wanted: Wanted::Lock, how, tool, keep: 0, runs: false, end };
+    let (task, rest, action) = (plan.tasks(client), forgotten + plan.ttl * 3 / 2, Action::Take(taking));
+    plan.steps.push(Step { client, task, rest, polls: None, action });
+    plan.ends = plan.ends.max(plan.ttl * 9);
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tidelock_core::Name;
 
-use super::{Inner, Record, UnderWay};
+use super::{Inner, PROMPT, Record, UnderWay};
 use crate::time::lock;
 
-/// How long it may take until a dead connection is noticed.
+/// How long it may take until a request finds that its connection is dead.
 const DOUBT: Duration = Duration::from_millis(1_500);
 
 /// A request under way, until this is dropped.
@@ -35,7 +35,10 @@ impl Record {
             let (client, name) = (&inner.clients[request.client], inner.names.get(&request.name));
             let is_polled = name.is_none_or(|name| name.busy == 0);
             let connected = client.touched + client.connect_deadline;
-            is_polled && connected.max(request.since) + DOUBT + self.answer * 2 < now
+            // Of two renewals one finds a connection that died before, also where nothing is to be renewed.
+            let is_known = client.touched + self.longest_ttl * 4 / 3 < request.since;
+            let doubt = if is_known { PROMPT } else { DOUBT };
+            is_polled && connected.max(request.since) + doubt + self.answer * 2 < now
         };
         let late = inner.under_way.iter().filter(|(_, request)| is_late(request));
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
