@@ -162,8 +162,10 @@ impl World {
         self.record.look();
         self.close(&field).await;
         drop(field);
-        // What no close has taken out ends by itself.
-        self.pass(self.longest_ttl * 6 / 5 + ms(self.plan.delay) * 4).await;
+        // What no close has taken out ends by itself; and what is under way to a server, when its deadline is over.
+        let deadlines = self.plan.clients.iter().map(|part| ms(part.command_deadline));
+        let under_way = deadlines.max().filter(|_| self.plan.stores != Stores::Memory).unwrap_or_default();
+        self.pass((self.longest_ttl * 6 / 5).max(under_way) + ms(self.plan.delay) * 4).await;
         self.is_over.store(true, Ordering::Relaxed);
         self.judge_what_is_left(&medium);
     }

@@ -6,12 +6,17 @@ use super::choice::{below, index};
 use super::{idle, parting};
 use crate::plan::{Action, Fault, How, Plan, Step, Stores, Trouble};
 
+/// More messages than pass, one after another, before the first command is answered to a client that asks sentinels first.
+const MESSAGES: u64 = 25;
+
 /// The plan of the same clients on servers, with troubles of servers.
 pub(crate) fn on(mut plan: Plan, stores: Stores) -> Plan {
     let dice = Dice::new(plan.seed, "servers");
     plan.stores = stores;
     (plan.is_ordered, plan.is_hinting, plan.doubled_pushes) = (true, false, 0);
     plan.shards = if stores == Stores::RedisCluster { 2 + below(&dice, 2) } else { 1 };
+    let least = plan.delay * MESSAGES;
+    plan.clients.iter_mut().for_each(|part| part.command_deadline = part.command_deadline.max(least));
     plan.troubles.clear();
     if !dice.one_in(5) {
         let victim = dice.one_in(2).then(|| index(&dice, plan.clients.len()));

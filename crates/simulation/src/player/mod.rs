@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::client::Client;
 use crate::medium::Medium;
-use crate::plan::{Action, How, Plan, Step, Taking, Tool, ms, name_of};
+use crate::plan::{Action, Fault, How, Plan, Step, Taking, Tool, Trouble, ms, name_of};
 use crate::record::Record;
 use crate::time::Time;
 
@@ -122,6 +122,7 @@ impl Player {
         let command = ms(plan.clients[self.client].command_deadline);
         let is_well = self.field.record.is_well(self.client, (plan.ttl() * 3).max(plan.ttl() + command));
         let is_explained = match error.kind() {
+            ErrorKind::Unavailable if self.may_ask_the_old_master(step) => true,
             ErrorKind::Unavailable | ErrorKind::Timeout => !is_well || self.has_little_time(step),
             ErrorKind::Lost
             | ErrorKind::Closed
@@ -148,6 +149,13 @@ impl Player {
             }
             _ => false,
         }
+    }
+
+    /// Whether the first request after a failover may go to the old master, because its client had nothing in line and so
+    /// asked no sentinel. An acquire then tries again.
+    fn may_ask_the_old_master(&self, step: &Step) -> bool {
+        let is_alive = |trouble: &Trouble| matches!(trouble.what, Fault::Failover { is_alive: true, .. });
+        !matches!(step.action, Action::Take(_)) && self.field.plan.troubles.iter().any(is_alive)
     }
 
     async fn resize(&self, locks: &Arc<dyn Locks>, name: &str, to: u32) -> Result<()> {
@@ -201,6 +209,9 @@ impl Player {
         };
         self.judge_patience("an end", clock.now().since(began), longest);
         self.client().replace(locks);
+        if ended.is_err() {
+            record.ends_unconfirmed(self.client);
+        }
         match ended {
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(()), // it had little time
             ended => ended,

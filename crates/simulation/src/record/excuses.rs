@@ -16,6 +16,27 @@ impl Record {
         *touched = (*touched).max(until);
     }
 
+    /// What a client asks may not reach the store until then.
+    pub(crate) fn cut_off(&self, client: usize, until: Moment) {
+        self.touch(client, until);
+        let cut_off = &mut lock(&self.inner).clients[client].cut_off;
+        *cut_off = (*cut_off).max(until);
+    }
+
+    /// A client has ended, and was told that the store did not confirm it.
+    pub(crate) fn ends_unconfirmed(&self, client: usize) {
+        let mut inner = lock(&self.inner);
+        if inner.clients[client].cut_off < self.time.now() {
+            return;
+        }
+        let Inner { standing, asked, .. } = &mut *inner;
+        let is_its = |claim: &u64| asked.get(claim).is_some_and(|asked| asked.client == client);
+        standing
+            .values_mut()
+            .filter(|standing| is_its(&standing.claim))
+            .for_each(|standing| standing.is_abandoned = true);
+    }
+
     /// Something goes wrong with a name until then.
     pub(crate) fn touch_name(&self, name: &str, until: Moment) {
         let mut inner = lock(&self.inner);

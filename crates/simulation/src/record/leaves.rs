@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidelock_core::ClaimId;
 use tidelock_core::backend::Moment;
 
-use super::{Inner, Record};
+use super::{Inner, Record, Standing};
 
 /// How long a leave may take beyond a third of the ttl, after which the keeper sees to one that nobody polls.
 const SOON: Duration = Duration::from_secs(1);
@@ -33,7 +33,8 @@ impl Record {
         let now = self.time.now();
         inner.leaving.retain(|_, since| *since + self.longest_ttl > now); // its lifetime is over
         let is_late = |(id, since): &(&ClaimId, &Moment)| {
-            let Some(standing) = inner.standing.get(id).filter(|standing| !standing.is_excused) else {
+            let is_judged = |standing: &&Standing| !standing.is_excused && !standing.is_abandoned;
+            let Some(standing) = inner.standing.get(id).filter(is_judged) else {
                 return false;
             };
             let Some(client) = inner.asked.get(&standing.claim).map(|asked| &inner.clients[asked.client])
@@ -42,8 +43,11 @@ impl Record {
             };
             let of_name = inner.names.get(&standing.name).map_or(Moment::START, |name| name.touched);
             let tries = client.connect_deadline + client.longest_pause.min(self.longest_ttl / 9);
-            let well = client.touched.max(of_name) + tries;
-            well.max(**since) + self.longest_ttl / 3 + SOON + self.answer < now
+            let touched = client.touched.max(of_name);
+            // Where something went wrong lately, the leave may have been sent on a connection that was dead by then.
+            let has_one_try = touched + self.longest_ttl < **since;
+            let sent = touched.max(**since) + if has_one_try { Duration::ZERO } else { tries };
+            sent + self.longest_ttl / 3 + SOON + self.answer < now
         };
         let late: Vec<ClaimId> = inner.leaving.iter().filter(is_late).map(|(id, _)| *id).collect();
         for id in late {

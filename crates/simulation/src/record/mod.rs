@@ -95,6 +95,8 @@ struct ClientState {
     connect_deadline: Duration,
     /// When something went wrong last that may cost it a hold.
     touched: Moment,
+    /// Until when what it asks may not reach the store.
+    cut_off: Moment,
 }
 
 struct NameState {
@@ -156,6 +158,9 @@ struct Standing {
     heard: Option<(Moment, Moment)>,
     /// Whether the store has it no more.
     is_gone: bool,
+    /// Whether its client ended while it was cut off, and was told that the end is not confirmed. It then ends with its
+    /// lease.
+    is_abandoned: bool,
 }
 
 impl Record {
@@ -183,6 +188,7 @@ impl Record {
             longest_pause,
             connect_deadline: command_deadline.min(self.longest_ttl),
             touched: Moment::START,
+            cut_off: Moment::START,
         });
     }
 

@@ -36,6 +36,7 @@ impl Record {
             has_left: false,
             heard: None,
             is_gone: false,
+            is_abandoned: false,
         };
         inner.standing.insert(id, standing);
     }

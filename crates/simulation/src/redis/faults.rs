@@ -23,9 +23,9 @@ impl Servers {
             Fault::Rain { client, .. }
             | Fault::Slow { client, .. }
             | Fault::Deaf { client }
-            | Fault::Cut { client, .. } => self.record.touch(*client, until),
+            | Fault::Cut { client, .. } => self.record.cut_off(*client, until),
             Fault::Refuse { client } => {
-                self.record.touch(*client, until);
+                self.record.cut_off(*client, until);
                 self.break_all(*client, true);
             }
             Fault::Suspend { client } => {
@@ -33,7 +33,7 @@ impl Servers {
                 self.clocks[*client].suspend(until);
             }
             Fault::StallShard { .. } | Fault::Full { .. } | Fault::Down { .. } | Fault::Move { .. } => {
-                self.touch_all(until);
+                (0..self.clocks.len()).for_each(|client| self.record.cut_off(client, until));
             }
             Fault::EndSession { client, .. } => self.lose_of(*client),
             Fault::Forget { .. } => self.lose_where(|_, _| true),

@@ -263,7 +263,7 @@ impl Call<'_> {
         if let Some(found) = found {
             held.extend([
                 Reply::text("line"),
-                Reply::text(format!("{} 0 0 0 {}", found.capacity, found.kind.as_str())),
+                Reply::text(format!("{} 0 0 0 0 {}", found.capacity, found.kind.as_str())),
             ]);
         }
         for claim in found.into_iter().flat_map(|line| &line.claims) {
