@@ -262,8 +262,9 @@ async fn scheduler(page: &Page) -> Result<()> {
     ensure(score.starts_with("1 sold of 1"), || format!("with a lock: {score}"))
 }
 
-/// Histories as the suite saved them when a trial failed: on backends that are broken on purpose.
-const SAVED: [(&str, &str, &str); 2] = [
+/// Histories as the suite saved them when a trial failed, and the simulation when a world did: on backends and with a core
+/// that are broken on purpose.
+const SAVED: [(&str, &str, &str); 3] = [
     (
         include_str!("../saved/a-reader-passes.json"),
         "a reader never passes a waiting writer",
@@ -273,6 +274,11 @@ const SAVED: [(&str, &str, &str); 2] = [
         include_str!("../saved/a-permit-too-many.json"),
         "a dead clients permits come back and no more",
         "exclusion: on \"pool\" these hold together but exceed the capacity: client 1, client 2, client 2, client 2",
+    ),
+    (
+        include_str!("../saved/two-hold-in-a-simulated-world.json"),
+        "world 21474836610",
+        "exclusion: on \"n2\" these hold together but exceed the capacity: client 1, client 2",
     ),
 ];
 
