@@ -106,9 +106,10 @@ impl LiveSession {
         }
     }
 
-    /// Tries once more to end the session, which ends every claim in it. Its keeper has given up before.
+    /// Tries again to end the session, which ends every claim in it. Its keeper has given up before.
     pub(crate) async fn end(&self, by: Limit) -> Result<()> {
-        let ended = keeper::end_surely(&*self.session, &self.clock, &self.options, by).await;
+        let surely_over = self.registry.surely_over_at();
+        let ended = keeper::end_surely(&*self.session, &self.clock, &self.options, by, surely_over).await;
         let ended = ended.unwrap_or_else(|| Err(deadline::no_answer()));
         if self.registry.is_surely_over() { Ok(()) } else { ended }
     }

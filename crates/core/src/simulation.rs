@@ -2,7 +2,8 @@
 //!
 //! This module exists only under `cfg(tidelock_simulation)`, with which `cargo xtask simulate` builds. Then a keeper runs
 //! on the tokio runtime of the thread that needs it, [`boot_clock`] is the clock of the simulated world, and what is drawn
-//! at random follows from the world's seed. Everything else is the code that users run.
+//! at random follows from the world's seed. [`Aside`](crate::Aside) runs the program's code in place. Everything else is
+//! the code that users run.
 
 use std::cell::RefCell;
 use std::convert::Infallible;

@@ -182,7 +182,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// The names in use that begin with `prefix` and come after `after`, in order, one page of them.
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>>;
 
-    /// Ends the session: all of its claims leave.
+    /// Ends the session: all of its claims leave. Core may ask again after an error, and give up a call half-way.
     async fn close(&self) -> Result<()>;
 }
 

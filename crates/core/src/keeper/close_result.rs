@@ -3,11 +3,12 @@
 //! The end of the session ends every claim, so where the store confirmed it nothing else matters. Nor does a failure
 //! once every lease of the session has ended.
 
+use std::future;
 use std::sync::Arc;
 
 use super::log;
 use super::timing::longest_pause;
-use crate::backend::{Clock, Session, Sleep};
+use crate::backend::{Clock, Moment, Session};
 use crate::limit::Limit;
 use crate::{Error, ErrorKind, Name, Options, Result};
 
@@ -19,13 +20,14 @@ pub(super) async fn end(session: &dyn Session) -> Result<()> {
     }
 }
 
-/// Ends a session whose claims may still stand in others' way: tries again while there is time. `None` if no try was
-/// answered in time.
+/// Ends a session whose claims may still stand in others' way, until `surely_over` in the store: tries again while there
+/// is time. `None` if no try was answered in time.
 pub(crate) async fn end_surely(
     session: &dyn Session,
     clock: &Arc<dyn Clock>,
     options: &Options,
     by: Limit,
+    surely_over: Moment,
 ) -> Option<Result<()>> {
     let longest = longest_pause(options, session);
     let (mut pause, mut last) = (options.first_pause.min(longest), None);
@@ -35,8 +37,9 @@ pub(crate) async fn end_surely(
             Some(Err(error)) if error.can_retry() => last = Some(Err(error)),
             ended => return ended,
         }
-        by.of(clock, Sleep::until(clock, clock.now() + pause)).await;
-        if by.is_over(clock) {
+        // On a clock that stands still, the pause is one of real time.
+        by.of(clock, Limit::after(pause, clock).of(clock, future::pending::<()>())).await;
+        if by.is_over(clock) || clock.now() > surely_over {
             return last;
         }
         pause = (pause * 2).min(longest);

@@ -38,7 +38,10 @@ impl Keeper {
         let session = self.session.clone();
         let ended = match leaving.is_empty() && self.leaving.is_empty() {
             true => by.of(&clock, end(&*session)).await,
-            false => end_surely(&*session, &clock, &self.options, by).await,
+            false => {
+                let surely_over = self.surely_over_at(&leaving);
+                end_surely(&*session, &clock, &self.options, by, surely_over).await
+            }
         };
         while let Some(done) = self.tasks.try_join_next() {
             self.note_leave(done); // confirmed while the session was being ended
@@ -46,7 +49,7 @@ impl Keeper {
         for entry in leaving.into_iter().filter(|entry| self.registry.knows(entry.claim.id)) {
             self.leaving.insert(entry.claim.id, entry);
         }
-        self.registry.is_surely_over_at(self.surely_over_at());
+        self.registry.is_surely_over_at(self.surely_over_at(&[]));
         if let Some(done) = done {
             // The caller may have stopped listening.
             let _ = done.send(self.result_of_close(ended));
@@ -106,8 +109,8 @@ impl Keeper {
     }
 
     /// When nothing of the session is left in the store, whatever becomes of its end.
-    fn surely_over_at(&self) -> Moment {
-        let last = self.leaving.values().map(|entry| self.kept_by(entry)).max();
+    fn surely_over_at(&self, with_users: &[Arc<Entry>]) -> Moment {
+        let last = self.leaving.values().chain(with_users).map(|entry| self.kept_by(entry)).max();
         self.lease_ends_at().max(last.unwrap_or(Moment::START))
     }
 

@@ -378,9 +378,13 @@ impl Registry {
         self.surely_over_at.store(moment.as_nanos(), Ordering::Release);
     }
 
-    /// Whether nothing of the session is left in the store. Known once its keeper has given it up.
+    /// After that nothing of the session is left in the store. Known once its keeper has given it up.
+    pub(crate) fn surely_over_at(&self) -> Moment {
+        Moment::from_nanos(self.surely_over_at.load(Ordering::Acquire))
+    }
+
     pub(crate) fn is_surely_over(&self) -> bool {
-        self.now().as_nanos() > self.surely_over_at.load(Ordering::Acquire)
+        self.now() > self.surely_over_at()
     }
 
     /// The keeper will wake by itself at `at`, or earlier for the first look or deadline that is due.

@@ -25,6 +25,8 @@ use crate::line::{stands_once, until_standing, waits};
 type Result<T = ()> = tidelock_core::Result<T>;
 
 const TTL: Duration = Duration::from_secs(15);
+/// Enough for a busy machine.
+const A_MOMENT: Duration = Duration::from_secs(10);
 
 /// A store whose answers can be late, and whose session a test can use itself.
 #[derive(Debug)]
@@ -462,6 +464,38 @@ async fn a_close_that_is_asked_for_again_succeeds_once_every_lease_has_ended() -
     // The keeper may have come to the first close only while the time passed.
     until("a close succeeds", async || close().await.is_ok()).await;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_close_with_much_time_ends_when_every_lease_has_ended() -> Result {
+    let store = Store::new();
+    let ours = store.attach(Options::new().ttl(Duration::from_secs(1)))?;
+    let guard = ours.mutex("m")?.lock().await?;
+    store.faults().refuse_all();
+    let first = ours.close_within(Duration::from_millis(50)).await;
+    assert!(first.is_err(), "the lease goes on");
+    drop(guard);
+    tokio::time::timeout(A_MOMENT, ours.close_within(Duration::MAX))
+        .await
+        .expect("it does not wait for a store that has nothing of it any more")
+}
+
+#[tokio::test]
+async fn a_close_tries_again_while_it_has_time_on_a_clock_that_stands_still_too() -> Result {
+    let store = Store::with_clock(&Clock::manual());
+    let ours = store.attach(options())?;
+    let guard = ours.mutex("m")?.lock().await?;
+    store.faults().refuse_all();
+    assert!(ours.close_within(Duration::from_millis(50)).await.is_err());
+    drop(guard);
+    let closing = tokio::spawn(async move { ours.close_within(A_MOMENT).await });
+    tokio::time::sleep(Duration::from_millis(100)).await; // some tries are refused
+    assert!(!closing.is_finished());
+    store.faults().heal();
+    closing.await.expect("no panic")?;
+    let theirs = store.attach(options())?;
+    drop(theirs.mutex("m")?.try_lock().await?.expect("it is free"));
+    theirs.close().await
 }
 
 // An acquire that nobody polls, whose grant was told before the answer to its join.
