@@ -36,12 +36,23 @@ pub(crate) struct RedisSession {
     pub(crate) fleet: Arc<dyn Fleet>,
     /// The claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
+    /// When dead connections were last sought.
+    pub(crate) beaten: Mutex<Moment>,
 }
 
 /// Claims that are leaving, with their names and the time until which the server could still have them.
 pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
 
 impl RedisSession {
+    /// Seeks dead connections, once in each round: a retry of a renewal is no round.
+    fn beat(&self, now: Moment) {
+        let mut beaten = self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.since(*beaten) > self.calls.ttl / 4 {
+            *beaten = now;
+            self.fleet.beat();
+        }
+    }
+
     async fn ask(&self, name: &Name, command: Cmd) -> Result<Value> {
         self.fleet.ask(name, command, WhenDropped::Forget).await
     }
@@ -143,7 +154,7 @@ impl Session for RedisSession {
         let now = self.clock.now(); // before the first send
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         if shard == IN_EVERY_ROUND {
-            self.fleet.beat();
+            self.beat(now);
         }
         let Some(server) = self.fleet.of_shard(shard) else {
             let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
@@ -174,16 +185,25 @@ impl Session for RedisSession {
         Ok(names)
     }
 
-    /// Core has given every claim back. Leaves that the server did not confirm are repeated here.
+    /// Core has given every claim back. Leaves that the server did not confirm are repeated here: all of them are on their
+    /// way before the first is waited for, so that one master that serves nothing holds up nothing of another.
     async fn close(&self) -> Result<()> {
         let mut left: Vec<_> =
             lock(&self.leaving).iter().map(|(id, (name, _))| (*id, name.clone())).collect();
         left.sort_unstable_by_key(|(id, _)| *id); // an order that does not change from run to run
-        for (id, name) in left {
-            self.ask(&name, self.calls.leave(&name, id, Leave::Void)).await?;
-            lock(&self.leaving).remove(&id);
+        let ask = |(id, name): (ClaimId, Name)| {
+            let leave = self.calls.leave(&name, id, Leave::Void);
+            (id, self.fleet.ask(&name, leave, WhenDropped::Forget))
+        };
+        let asked: Vec<_> = left.into_iter().map(ask).collect();
+        let mut trouble = Ok(());
+        for (id, reply) in asked {
+            match reply.await {
+                Ok(_) => drop(lock(&self.leaving).remove(&id)),
+                Err(error) => trouble = trouble.and(Err(error)),
+            }
         }
-        Ok(())
+        trouble
     }
 }
 

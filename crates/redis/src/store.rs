@@ -2,12 +2,12 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
 use tidelock_core::backend::{
-    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Session, Signals, boot_clock,
+    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Moment, Session, Signals, boot_clock,
 };
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -329,6 +329,7 @@ impl Backend for Store {
             runtime: Handle::current(),
             fleet,
             leaving: Leaving::default(),
+            beaten: Mutex::new(Moment::START),
         };
         let Some((replicas, (gate, to_ask))) = gate else {
             return Ok(Arc::new(session));
