@@ -84,8 +84,8 @@ impl Sentinels {
     fn inquiry(&self, within: Duration) -> Inquiry {
         let mut inquiry = self.0.inquiry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inquiry) = &*inquiry
-            && inquiry.borrow().is_none()
-            && inquiry.has_changed().is_ok()
+            && (inquiry.borrow().is_none() && inquiry.has_changed().is_ok()
+                || seeded!("the_sentinels_are_asked_once"))
         {
             return inquiry.clone();
         }

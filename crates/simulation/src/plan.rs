@@ -222,8 +222,8 @@ pub(crate) enum Fault {
     /// A shard gets another master in the end. If something is lost, it is what was done from the beginning of the fault.
     /// The old master may be alive, and then refuses writes.
     Failover { shard: u32, is_lost: bool, is_alive: bool },
-    /// A sentinel still names the master before.
-    Behind { sentinel: usize },
+    /// So many sentinels, from this one on, still name the master before.
+    Behind { sentinel: usize, count: usize },
     /// A cluster's node serves nothing, because it is not in touch with the others.
     Down { shard: u32 },
     /// Slots of a shard are moved to the next one, in that time.
@@ -266,6 +266,12 @@ impl Plan {
         self.steps.iter().any(|step| matches!(step.action, Action::Evict { name, .. } if name == from))
     }
 
+    /// Whether a client is closed or drained before the end.
+    pub(crate) fn ends_early(&self, client: usize) -> bool {
+        let ends = |action: &Action| matches!(action, Action::Close { .. } | Action::Drain { .. });
+        self.steps.iter().any(|step| step.client == client && ends(&step.action))
+    }
+
     /// How many tasks a client has.
     pub(crate) fn tasks(&self, client: usize) -> usize {
         let tasks = self.steps.iter().filter(|step| step.client == client).map(|step| step.task + 1);
@@ -289,6 +295,22 @@ impl Wanted {
             Self::Read => Want::Read,
             Self::Write => Want::Write,
             Self::Permits(n, of) => Want::Permits(n, of),
+        }
+    }
+}
+
+impl Action {
+    /// The names that it is about.
+    pub(crate) fn names(&self) -> Vec<usize> {
+        match self {
+            Self::Take(Taking { name, tool: Tool::All(others), .. }) => {
+                std::iter::once(*name).chain(others.iter().copied()).collect()
+            }
+            Self::Take(Taking { name, .. })
+            | Self::Resize { name, .. }
+            | Self::Evict { name, .. }
+            | Self::Inspect { name } => vec![*name],
+            Self::Close { .. } | Self::Drain { .. } => Vec::new(),
         }
     }
 }

@@ -159,7 +159,7 @@ fn watch() {
         playing.values_mut().for_each(|looks| *looks += 1);
         if let Some((seed, _)) = playing.iter().find(|(_, looks)| **looks > MOST_LOOKS) {
             println!("broken: spins: a task of world {seed} never waits");
-            println!("replay: cargo xtask simulate --seed {seed}");
+            println!("replay: cargo xtask simulate --seed {seed}, with the same --stores");
             std::process::exit(1);
         }
     }

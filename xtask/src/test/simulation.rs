@@ -4,7 +4,7 @@
 //! `cargo xtask simulate`.
 //!
 //! A list pairs each fault with the check that must find it: core's list in the worlds of memory, the Redis backend's in
-//! those of a Redis server. The program of the simulation has all of them, and reads the one to switch on from its
+//! those of a Redis server, of sentinels and of a cluster. The program of the simulation has all of them, and reads the one to switch on from its
 //! environment. The first line `broken: <check>: …` must name that check.
 
 use std::path::Path;
@@ -27,7 +27,12 @@ const WHEN_DEEP: u64 = 100;
 /// One world of so many is played twice.
 const TWICE: u64 = 10;
 /// The faults of a package, and the worlds in which they must be found.
-const LISTS: [(&str, &str); 2] = [("tidelock-core", "memory"), ("tidelock-redis", "redis")];
+const LISTS: [(&str, &str, &str); 4] = [
+    ("tidelock-core", "simulation-faults.txt", "memory"),
+    ("tidelock-redis", "simulation-faults.txt", "redis"),
+    ("tidelock-redis", "simulation-faults-sentinels.txt", "redis-sentinels"),
+    ("tidelock-redis", "simulation-faults-cluster.txt", "redis-cluster"),
+];
 /// In how many worlds a fault must be found.
 const ENOUGH: u64 = 4_000;
 /// A program that takes longer than that is stuck.
@@ -46,8 +51,8 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         play(&program, stores, worlds * times, &[], limit, tally)?;
     }
     let mut faults = Vec::new();
-    for (package, stores) in LISTS {
-        let list = job.workspace.package(package)?.dir.join("simulation-faults.txt");
+    for (package, file, stores) in LISTS {
+        let list = job.workspace.package(package)?.dir.join(file);
         faults.extend(faults::load(&list)?.into_iter().map(|fault| (fault, stores)));
     }
     crew::run_all(

@@ -21,7 +21,13 @@ pub(crate) fn on(mut plan: Plan, stores: Stores) -> Plan {
     if !dice.one_in(5) {
         let victim = dice.one_in(2).then(|| index(&dice, plan.clients.len()));
         for _ in 0..1 + dice.below(6).min(dice.below(6)) {
-            plan.troubles.push(trouble(&dice, &plan, victim));
+            let trouble = trouble(&dice, &plan, victim);
+            if let Fault::Behind { .. } = trouble.what {
+                // Before a failover there is nothing to be behind of.
+                let what = Fault::Failover { shard: 0, is_lost: dice.one_in(2), is_alive: dice.one_in(2) };
+                plan.troubles.push(Trouble { at: trouble.at, lasts: trouble.lasts / 3, what });
+            }
+            plan.troubles.push(trouble);
         }
         plan.troubles.sort_by_key(|trouble| trouble.at);
     }
@@ -74,10 +80,11 @@ fn fault(dice: &Dice, plan: &Plan, victim: Option<usize>, lasts: u64) -> Fault {
         14 => Fault::Idle { client },
         15 => Fault::ForgetScripts { shard },
         16 => Fault::Full { shard },
-        17 if has_others => Fault::Behind { sentinel: index(dice, 3) },
+        17 if has_others => Fault::Behind { sentinel: index(dice, 3), count: 1 + index(dice, 2) },
         17 | 18 if is_cluster => Fault::Down { shard },
         19 | 20 if is_cluster => Fault::Move { shard, lasts },
         21 => Fault::Reconnect { client },
+        22 => Fault::EndSession { client, is_told: false },
         _ => Fault::Failover { shard, is_lost: dice.one_in(2), is_alive: dice.one_in(2) },
     }
 }

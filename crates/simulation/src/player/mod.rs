@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::client::Client;
 use crate::medium::Medium;
-use crate::plan::{Action, Fault, How, Plan, Step, Taking, Tool, Trouble, ms, name_of};
+use crate::plan::{Action, Fault, How, Plan, Step, Taking, Tool, Trouble, Usage, ms, name_of};
 use crate::record::Record;
 use crate::time::Time;
 
@@ -124,11 +124,13 @@ impl Player {
         let is_explained = match error.kind() {
             ErrorKind::Unavailable if self.may_ask_the_old_master(step) => true,
             ErrorKind::Unavailable | ErrorKind::Timeout => !is_well || self.has_little_time(step),
-            ErrorKind::Lost
-            | ErrorKind::Closed
-            | ErrorKind::KindMismatch
-            | ErrorKind::Conflict
-            | ErrorKind::InvalidPermits => true,
+            ErrorKind::Lost => true, // the record judges losses
+            ErrorKind::Closed => self.field.plan.ends_early(self.client),
+            ErrorKind::KindMismatch => self.uses(step, |usage| usage == Usage::Mixed),
+            ErrorKind::InvalidPermits => {
+                self.uses(step, |usage| matches!(usage, Usage::Semaphore(_) | Usage::Mixed))
+            }
+            ErrorKind::Conflict => matches!(step.action, Action::Resize { .. }),
             _ => false,
         };
         if !is_explained {
@@ -139,16 +141,22 @@ impl Player {
     /// Whether the answer to a join may come too late for the patience of an acquire.
     fn has_little_time(&self, step: &Step) -> bool {
         match &step.action {
-            // An answer that nobody looks at is late.
-            Action::Take(Taking { how: How::Away(..), .. }) => true,
-            // Each name gets what the ones before it have left.
-            Action::Take(Taking { how: How::Within(_), tool: Tool::All(_), .. }) => true,
+            // An answer that nobody looks at is late; and each of several names gets what the ones before it have left.
+            Action::Take(
+                Taking { how: How::Away(..), .. } | Taking { how: How::Within(_), tool: Tool::All(_), .. },
+            ) => true,
             // Whoever is evicted stands in line anew, for what is left of its time.
             Action::Take(Taking { how: How::Within(patience), name, .. }) => {
                 self.field.plan.evicts(*name) || *patience < self.field.plan.delay * 20 + 100
             }
             _ => false,
         }
+    }
+
+    /// Whether the step is about a name that is used like that.
+    fn uses(&self, step: &Step, is_meant: impl Fn(Usage) -> bool) -> bool {
+        let names = &self.field.plan.names;
+        step.action.names().into_iter().any(|name| names.get(name).is_some_and(|usage| is_meant(*usage)))
     }
 
     /// Whether the first request after a failover may go to the old master, because its client had nothing in line and so
@@ -201,12 +209,14 @@ impl Player {
         let (record, clock) = (&self.field.record, self.clock());
         let longest =
             if drains { within + ms(self.field.plan.clients[self.client].command_deadline) } else { within };
-        record.touch(self.client, self.field.time.now() + longest); // its holds are lost by this
+        let by = self.field.time.now() + longest;
+        record.ends(self.client, by);
         let began = clock.now();
         let ended = match drains {
             true => locks.drain_within(within).await.map(drop),
             false => locks.close_within(within).await,
         };
+        record.has_ended(self.client, by);
         self.judge_patience("an end", clock.now().since(began), longest);
         self.client().replace(locks);
         if ended.is_err() {

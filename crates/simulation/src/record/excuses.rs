@@ -23,6 +23,20 @@ impl Record {
         *cut_off = (*cut_off).max(until);
     }
 
+    /// A client ends what it has, until then at most: its holds are lost by this.
+    pub(crate) fn ends(&self, client: usize, by: Moment) {
+        lock(&self.inner).clients[client].ending.push(by);
+    }
+
+    /// That end is over. Nothing of it excuses what is lost from now on.
+    pub(crate) fn has_ended(&self, client: usize, by: Moment) {
+        self.touch(client, self.time.now());
+        let ending = &mut lock(&self.inner).clients[client].ending;
+        if let Some(at) = ending.iter().position(|known| *known == by) {
+            ending.remove(at);
+        }
+    }
+
     /// A client has ended, and was told that the store did not confirm it.
     pub(crate) fn ends_unconfirmed(&self, client: usize) {
         let mut inner = lock(&self.inner);
@@ -49,7 +63,7 @@ impl Record {
     pub(crate) fn is_well(&self, client: usize, before: Duration) -> bool {
         let inner = lock(&self.inner);
         let of_names = inner.names.values().map(|name| name.touched).max();
-        inner.clients[client].touched.max(of_names.unwrap_or(Moment::START)) + before < self.time.now()
+        inner.clients[client].touched().max(of_names.unwrap_or(Moment::START)) + before < self.time.now()
     }
 
     /// The claims of these sessions may be somebody else's from now on, and their clients cannot know.

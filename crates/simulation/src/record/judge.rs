@@ -59,7 +59,7 @@ impl Record {
         let Some(client) = inner.asked.get(&claim).map(|asked| asked.client) else { return };
         let Some(state) = inner.clients.get(client) else { return };
         let now = self.time.now();
-        let touched = state.touched.max(inner.names.get(name).map_or(Moment::START, |name| name.touched));
+        let touched = state.touched().max(inner.names.get(name).map_or(Moment::START, |name| name.touched));
         let is_too_long = state.max_hold.is_some_and(|longest| now.since(held.granted) + PROMPT >= longest);
         let answer = if held.is_lightening { state.command_deadline } else { Duration::ZERO };
         if held.is_excused || is_too_long {
@@ -84,7 +84,7 @@ impl Record {
     /// How long a client may take for a renewal after a trouble: the one that was under way has its time, and there is a
     /// pause before the next.
     pub(super) fn time_to_renew(&self, client: &ClientState) -> Duration {
-        let was_well = client.touched + self.longest_ttl < self.time.now(); // only the name was in trouble
+        let was_well = client.touched() + self.longest_ttl < self.time.now(); // only the name was in trouble
         let under_way =
             if was_well { Duration::ZERO } else { client.command_deadline.min(self.longest_ttl / 3) };
         under_way + client.longest_pause.min(self.longest_ttl / 10) + self.answer + PROMPT
@@ -106,7 +106,7 @@ impl Record {
             if of_name.is_none() {
                 continue; // its waiter may be one that is not polled
             }
-            let touched = client.map(|client| client.touched).max(of_name).unwrap_or(Moment::START);
+            let touched = client.map(ClientState::touched).max(of_name).unwrap_or(Moment::START);
             // After a trouble, a grant may wait for a renewal, or for the answer to a join that was lost.
             if touched + self.longest_ttl + bound < standing.granted_at {
                 late.push((*id, standing.claim, standing.name.clone(), now.since(standing.granted_at)));
@@ -152,7 +152,7 @@ impl Record {
         let Some(name) = inner.names.get(&had.name).filter(|name| name.busy == 0) else {
             return; // nobody may have looked at the answer
         };
-        let touched = client.touched.max(name.touched);
+        let touched = client.touched().max(name.touched);
         let was_well = had.stands && touched + self.longest_ttl < self.time.now();
         let was_neglected = had.heard.is_some_and(|heard| self.is_neglected(client, touched, heard));
         if was_well || was_neglected {

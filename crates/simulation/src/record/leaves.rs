@@ -43,11 +43,11 @@ impl Record {
             };
             let of_name = inner.names.get(&standing.name).map_or(Moment::START, |name| name.touched);
             let tries = client.connect_deadline + client.longest_pause.min(self.longest_ttl / 9);
-            let touched = client.touched.max(of_name);
+            let touched = client.touched().max(of_name);
             // Where something went wrong lately, the leave may have been sent on a connection that was dead by then.
             let has_one_try = touched + self.longest_ttl < **since;
             let sent = touched.max(**since) + if has_one_try { Duration::ZERO } else { tries };
-            sent + self.longest_ttl / 3 + SOON + self.answer < now
+            sent + self.longest_ttl / 3 + SOON.min(self.longest_ttl / 3) + self.answer < now
         };
         let late: Vec<ClaimId> = inner.leaving.iter().filter(is_late).map(|(id, _)| *id).collect();
         for id in late {

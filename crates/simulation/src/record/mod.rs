@@ -97,6 +97,15 @@ struct ClientState {
     touched: Moment,
     /// Until when what it asks may not reach the store.
     cut_off: Moment,
+    /// By when the ends that are under way are over.
+    ending: Vec<Moment>,
+}
+
+impl ClientState {
+    /// Until when something goes wrong that may cost it a hold.
+    fn touched(&self) -> Moment {
+        self.ending.iter().copied().fold(self.touched, Moment::max)
+    }
 }
 
 struct NameState {
@@ -189,6 +198,7 @@ impl Record {
             connect_deadline: command_deadline.min(self.longest_ttl),
             touched: Moment::START,
             cut_off: Moment::START,
+            ending: Vec::new(),
         });
     }
 

@@ -34,9 +34,9 @@ impl Record {
         let is_late = |request: &UnderWay| {
             let (client, name) = (&inner.clients[request.client], inner.names.get(&request.name));
             let is_polled = name.is_none_or(|name| name.busy == 0);
-            let connected = client.touched + client.connect_deadline;
+            let connected = client.touched() + client.connect_deadline;
             // Of two renewals one finds a connection that died before, also where nothing is to be renewed.
-            let is_known = client.touched + self.longest_ttl * 4 / 3 < request.since;
+            let is_known = client.touched() + self.longest_ttl * 4 / 3 < request.since;
             let doubt = if is_known { PROMPT } else { DOUBT };
             is_polled && connected.max(request.since) + doubt + self.answer * 2 < now
         };

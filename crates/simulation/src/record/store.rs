@@ -137,7 +137,7 @@ impl Record {
     pub(crate) fn session_expires(&self, client: usize) {
         let mut inner = lock(&self.inner);
         let state = &inner.clients[client];
-        if state.touched + self.longest_ttl < self.time.now() {
+        if state.touched() + self.longest_ttl < self.time.now() {
             let sentence = format!("{} lost its session although all was well", state.who);
             inner.found("kept", sentence);
         }

@@ -47,6 +47,7 @@ impl Servers {
             number
         };
         if self.is_full(node) {
+            self.record.cut_off(client, self.time.now());
             self.reply(number, &Reply::Error("ERR max number of clients reached".into()));
             self.send(number, To::Client, Packet::End);
         }

@@ -24,9 +24,10 @@ pub(super) fn slot(name: &str) -> u16 {
     name.bytes().fold(0, add) % SLOTS
 }
 
-/// Whether a move takes that slot: only a part of them, because a master without slots would be none.
-fn is_moved(slot: u16) -> bool {
-    slot / 64 % 2 == 0
+/// Whether a move takes that slot: only a part of them, because a master without slots would be none. Of the names of a
+/// plan each shard loses some.
+const fn is_moved(slot: u16) -> bool {
+    !(slot / 64).is_multiple_of(3)
 }
 
 impl Servers {
@@ -41,8 +42,9 @@ impl Servers {
         lock(&self.state).moved.get(&slot).copied().unwrap_or(first)
     }
 
-    /// What a node replies to a command on that slot instead of carrying it out.
-    pub(super) fn redirection(&self, node: usize, is_asking: bool, slot: u16) -> Option<Reply> {
+    /// What a node replies to a command on that name instead of carrying it out.
+    pub(super) fn redirection(&self, node: usize, is_asking: bool, name: &str) -> Option<Reply> {
+        let slot = slot(name);
         let shard = self.shard_of(slot);
         let master = lock(&self.state).masters[shard];
         if self.cluster_state(node) != "ok" {
@@ -64,6 +66,7 @@ impl Servers {
             (_, true) if progress == Progress::There => None,
             (true, _) if progress == Progress::There => Some(to("ASK", target)),
             (true, _) | (_, true) => {
+                self.record.touch_name(name, self.time.now());
                 Some(Reply::Error("TRYAGAIN Multiple keys request during rehashing of slot".into()))
             }
             _ => Some(to("MOVED", master)),

@@ -20,10 +20,13 @@ impl Servers {
     pub(super) fn begin_fault(self: &Arc<Self>, number: usize, fault: &Fault, until: Moment) {
         let now = self.time.now();
         match fault {
-            Fault::Rain { client, .. }
-            | Fault::Slow { client, .. }
-            | Fault::Deaf { client }
-            | Fault::Cut { client, .. } => self.record.cut_off(*client, until),
+            Fault::Rain { client, .. } | Fault::Slow { client, .. } | Fault::Cut { client, .. } => {
+                self.record.cut_off(*client, until);
+            }
+            Fault::Deaf { client } => {
+                self.silence(*client);
+                self.touch_until_noticed(*client);
+            }
             Fault::Refuse { client } => {
                 self.record.cut_off(*client, until);
                 self.break_all(*client, true);
@@ -32,8 +35,9 @@ impl Servers {
                 self.record.touch(*client, until);
                 self.clocks[*client].suspend(until);
             }
-            Fault::StallShard { .. } | Fault::Full { .. } | Fault::Down { .. } | Fault::Move { .. } => {
-                (0..self.clocks.len()).for_each(|client| self.record.cut_off(client, until));
+            // With most sentinels behind, the master before is the one to ask.
+            Fault::StallShard { .. } | Fault::Down { .. } | Fault::Behind { count: 2.., .. } => {
+                self.cut_all_off(until);
             }
             Fault::EndSession { client, .. } => self.lose_of(*client),
             Fault::Forget { .. } => self.lose_where(|_, _| true),
@@ -46,10 +50,14 @@ impl Servers {
             }
             Fault::Idle { client } => self.forget_of(*client, self.most_idle(*client)),
             Fault::Reconnect { client } => self.break_all(*client, true),
-            Fault::Revive { .. }
+            // A move touches the names that are between two masters, and full servers those whom they turn away. Which
+            // sentinel is behind and whose pushes are lost is asked when it matters. The others need another store.
+            Fault::Move { .. }
+            | Fault::Full { .. }
+            | Fault::Behind { .. }
+            | Fault::Revive { .. }
             | Fault::StallName { .. }
-            | Fault::LosePushes { .. }
-            | Fault::Behind { .. } => {}
+            | Fault::LosePushes { .. } => {}
             Fault::ForgetScripts { shard } => {
                 for node in [0, 1].map(|which| *shard as usize * 2 + which) {
                     if let Some(node) = lock(&self.state).nodes.get_mut(node) {
@@ -57,16 +65,17 @@ impl Servers {
                     }
                 }
             }
-            Fault::Failover { shard, is_lost, .. } => {
+            Fault::Failover { shard, is_lost, is_alive } => {
+                let shard = self.shard(*shard);
                 if *is_lost {
-                    let shard = self.shard(*shard);
                     let kept = self.lines_of(shard);
                     lock(&self.state).replicas.insert(number, kept);
                 }
+                if !is_alive {
+                    self.go_down(shard);
+                    self.cut_all_off(until);
+                }
             }
-        }
-        if let Fault::Deaf { client } = fault {
-            self.silence(*client);
         }
         if let Fault::Cut { client, are_pushes_lost: true } = fault {
             self.break_all(*client, false);
@@ -88,9 +97,22 @@ impl Servers {
                 self.touch_all(self.time.now());
             }
             Some(Fault::Failover { shard, is_alive, .. }) => {
-                self.fail_over(number, self.shard(shard), is_alive)
+                self.fail_over(number, self.shard(shard), is_alive);
             }
             _ => {}
+        }
+    }
+
+    /// The master of a shard stops, and nobody has its place yet.
+    fn go_down(self: &Arc<Self>, shard: usize) {
+        let master = {
+            let mut state = lock(&self.state);
+            let master = state.masters[shard];
+            state.nodes[master].is_down = true;
+            master
+        };
+        for wire in self.wires_where(|wire| wire.node == master) {
+            self.break_off(wire, true);
         }
     }
 
@@ -104,6 +126,7 @@ impl Servers {
             let old = state.masters[shard];
             if self.stores == Stores::Redis {
                 state.nodes[old].scripts.clear();
+                state.nodes[old].is_down = false;
             } else {
                 state.masters[shard] = old ^ 1;
                 state.epoch += 1;
@@ -204,9 +227,18 @@ impl Servers {
         for wire in wires {
             self.let_die(wire);
         }
+        self.touch_until_noticed(client);
+    }
+
+    /// A client has connections that are dead, and finds that out.
+    fn touch_until_noticed(&self, client: usize) {
         let noticed = self.ttl / 3 + NOTICED + self.delay * 20;
         let touched = self.time.now() + noticed.min(self.ttl);
         self.record.touch(client, touched - self.ttl);
+    }
+
+    fn cut_all_off(&self, until: Moment) {
+        (0..self.clocks.len()).for_each(|client| self.record.cut_off(client, until));
     }
 
     fn touch_all(&self, until: Moment) {

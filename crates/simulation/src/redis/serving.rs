@@ -6,7 +6,7 @@ use tidelock_core::SessionId;
 
 use super::resp::Reply;
 use super::script::{Call, script_of};
-use super::{Servers, cluster};
+use super::{SENTINELS, Servers};
 use crate::plan::{Fault, Stores};
 use crate::time::lock;
 
@@ -91,8 +91,11 @@ impl Servers {
         let Some(number) = node.checked_sub(state.masters.len() * 2) else {
             return Reply::Error("ERR unknown command 'SENTINEL'".into());
         };
-        let is_behind =
-            self.ends(|fault| matches!(fault, Fault::Behind { sentinel } if *sentinel == number)).is_some();
+        let are_behind = |fault: &Fault| match fault {
+            Fault::Behind { sentinel, count } => (number + SENTINELS - sentinel) % SENTINELS < *count,
+            _ => false,
+        };
+        let is_behind = self.ends(are_behind).is_some();
         let master = state.masters[0];
         let (master, epoch) =
             if is_behind && state.epoch > 1 { (master ^ 1, state.epoch - 1) } else { (master, state.epoch) };
@@ -151,7 +154,7 @@ impl Servers {
     /// Why a server does not run a script on that name.
     fn refusal(&self, node: usize, is_asking: bool, name: &str) -> Option<Reply> {
         if self.stores == Stores::RedisCluster {
-            return self.redirection(node, is_asking, cluster::slot(name));
+            return self.redirection(node, is_asking, name);
         }
         let read_only = "READONLY You can't write against a read only replica.";
         (!self.is_master(node)).then(|| Reply::Error(read_only.into()))
