@@ -4,8 +4,8 @@
 //! `cargo xtask simulate`.
 //!
 //! A list pairs each fault with the check that must find it: core's list in the worlds of memory, the Redis backend's in
-//! those of a Redis server, of sentinels and of a cluster. The program of the simulation has all of them, and reads the one to switch on from its
-//! environment. The first line `broken: <check>: …` must name that check.
+//! those of a Redis server, of sentinels and of a cluster. The program of the simulation has all of them, and reads the
+//! one to switch on from its environment. The first line `broken: <check>: …` must name that check.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -469,7 +469,7 @@ async fn a_close_that_is_asked_for_again_succeeds_once_every_lease_has_ended() -
 #[tokio::test]
 async fn a_close_with_much_time_ends_when_every_lease_has_ended() -> Result {
     let store = Store::new();
-    let ours = store.attach(Options::new().ttl(Duration::from_secs(1)))?;
+    let ours = store.attach(Options::new().ttl(Duration::from_secs(3)))?;
     let guard = ours.mutex("m")?.lock().await?;
     store.faults().refuse_all();
     let first = ours.close_within(Duration::from_millis(50)).await;
