@@ -26,6 +26,9 @@ const STEPS: u32 = 100;
 /// How often `until` looks before it lets any time pass, and again after the whole bound: other tasks may be slow.
 const LOOKS: u32 = 4;
 const LAST_LOOKS: u32 = 400;
+/// How many waiters of a crowd come together. With more, on a slow machine the joins of the last ones are not answered
+/// within the deadline of a command; how many a store takes at once is not what a trial with a crowd is about.
+const AT_ONCE: usize = 100;
 /// The most time that passes between two polls of a driven call.
 const DRIVEN: Duration = Duration::from_millis(20);
 
@@ -289,19 +292,20 @@ impl Stage {
         count: usize,
     ) -> Outcome<Vec<Waiter>> {
         let before = self.watcher.waiters(name).await;
-        let of = clients.iter().cycle().take(count);
-        let waiters: Vec<Waiter> = of.map(|client| Waiter::spawn(client, name, want)).collect();
-        self.until_waiting(name, before + count).await?;
+        let (mut clients, mut waiters) = (clients.iter().cycle(), Vec::with_capacity(count));
+        while waiters.len() < count {
+            let some = clients.by_ref().take(AT_ONCE.min(count - waiters.len()));
+            waiters.extend(some.map(|client| Waiter::spawn(client, name, want)));
+            self.until_waiting(name, before + waiters.len()).await?;
+        }
         waiters.iter().for_each(|waiter| waiter.stands(&self.recorder));
         Ok(waiters)
     }
 
-    /// Waits until this many claims wait in line. How soon a crowd does depends on the machine, and is not judged.
+    /// Waits until this many claims wait in line.
     pub async fn until_waiting(&self, name: &str, count: usize) -> Outcome {
         let what = format!("{count} claims wait for {name:?}");
-        let crowds = u32::try_from(count / 250).unwrap_or(u32::MAX);
-        let within = (self.ttl() / 3).saturating_mul(crowds.saturating_add(1));
-        self.until(within, &what, async || self.watcher.waiters(name).await == count).await
+        self.until(self.ttl() / 3, &what, async || self.watcher.waiters(name).await == count).await
     }
 
     /// Waits until the line is empty, for at most a second.
