@@ -1,7 +1,7 @@
 //! A server that forgets the scripts after each command, also after each one of a batch.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use tidelock_redis::{Options, Store};
@@ -38,6 +38,7 @@ fn pass(client: TcpStream, mut up: TcpStream) {
         up.write_all(&command).unwrap();
         let () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut flush).unwrap();
     }
+    let _ = up.shutdown(Shutdown::Both); // other tests count the server's connections
 }
 
 /// The bytes of one command: `*2`, and then `$3`, `GET` for each word. `None` when the client is gone.
@@ -76,4 +77,5 @@ async fn a_server_that_forgets_its_scripts_within_a_batch_disturbs_nobody() {
         });
     }
     crowd.join_all().await;
+    locks.close().await.unwrap();
 }
