@@ -1,36 +1,51 @@
 //! Claims that come after one another share a key: the members keep each key that ever was until they are compacted.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
-use tidelock_etcd::ErrorKind;
 use tidelock_etcd::backend::{Leave, Left, Patience};
 use tidelock_etcd::etcd_client::{GetOptions, PutOptions, WatchOptions};
+use tidelock_etcd::{ErrorKind, Locks};
 use tokio::task::JoinSet;
 
 use crate::site::{self, is_held, join, name};
 
 /// Claims of one session whose numbers are this far apart have one slot.
 const APART: u64 = 1 << 20;
+/// How many tasks take a name again and again, and how often each.
+const TASKS: usize = 8;
+const HOLDS: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_name_that_is_taken_often_has_few_keys() {
-    const TASKS: usize = 8;
-    const HOLDS: usize = 25;
     let options = site::options("slots");
     let locks = site::store().connect(options.clone()).await.unwrap();
+    let mut keys = None;
+    for name in ["often", "more often", "most often"] {
+        keys = keys_of_holds(&locks, &options.namespace, name).await;
+        if keys.is_some() {
+            break;
+        } // otherwise another test has compacted the server's history meanwhile
+    }
+    let keys = keys.expect("each hold makes a key and deletes it");
+    assert!(keys <= 2 * TASKS, "{keys} keys for {} holds", TASKS * HOLDS);
+    locks.close().await.unwrap();
+}
+
+/// How many keys a name had while it was taken again and again; `None` if the server does not tell.
+async fn keys_of_holds(locks: &Arc<dyn Locks>, namespace: &str, name: &str) -> Option<usize> {
+    let line = format!("{namespace}/{name}/");
     let mut etcd = site::plain().await;
-    let line = format!("{}/often/", options.namespace);
     let now = etcd.get(&*line, Some(GetOptions::new().with_count_only())).await.unwrap();
     let from = now.header().unwrap().revision() + 1;
-    // Before the holds: another test may compact the server's history.
     let all = WatchOptions::new().with_prefix().with_start_revision(from);
     let mut history = etcd.watch(&*line, Some(all)).await.unwrap();
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
-        let mutex = locks.mutex("often").unwrap();
+        let mutex = locks.mutex(name).unwrap();
         tasks.spawn(async move {
             for _ in 0..HOLDS {
                 mutex.lock().await.unwrap().release().await.unwrap();
@@ -40,13 +55,12 @@ async fn a_name_that_is_taken_often_has_few_keys() {
     tasks.join_all().await;
     let (mut keys, mut events) = (BTreeSet::new(), 0);
     while events < 2 * TASKS * HOLDS {
-        let answer = tokio::time::timeout(Duration::from_secs(10), history.message());
-        let answer = answer.await.expect("each hold makes a key and deletes it").unwrap().unwrap();
+        let answer = tokio::time::timeout(Duration::from_secs(10), history.message()).await.ok()?;
+        let answer = answer.unwrap().filter(|answer| !answer.canceled())?;
         events += answer.events().len();
         keys.extend(answer.events().iter().map(|event| event.kv().unwrap().key().to_vec()));
     }
-    assert!(keys.len() <= 2 * TASKS, "{} keys for {} holds", keys.len(), TASKS * HOLDS);
-    locks.close().await.unwrap();
+    Some(keys.len())
 }
 
 #[tokio::test]
