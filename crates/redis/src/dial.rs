@@ -142,16 +142,20 @@ impl Dial for Target {
     }
 }
 
+/// How long a dial may take that may take so long.
+pub(crate) fn patience(longest: Duration) -> Duration {
+    if seeded!("a_stalled_server_holds_a_dial") { Duration::from_secs(3_600) } else { longest }
+}
+
 /// Runs `work` with a timeout, on any runtime.
 pub(crate) async fn within<T>(
     longest: Duration,
     work: impl Future<Output = RedisResult<T>>,
 ) -> RedisResult<T> {
-    let longest = if seeded!("a_stalled_server_holds_a_dial") { Duration::from_secs(3_600) } else { longest };
     tokio::select! {
         biased;
         done = work => done,
-        () = pause(longest) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+        () = pause(patience(longest)) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     }
 }
 

@@ -406,12 +406,7 @@ impl Task {
 impl Connecting {
     async fn connect(&self) -> Result<Connection> {
         let connecting = self.dial();
-        let longest = if seeded!("a_stalled_server_holds_a_dial") {
-            Duration::from_secs(3_600)
-        } else {
-            self.settings.timeouts.connect
-        };
-        match timer::timeout(longest, connecting).await {
+        match timer::timeout(dial::patience(self.settings.timeouts.connect), connecting).await {
             Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place)),
             Err(_) => Err(silent(&self.place)),
         }

@@ -6,6 +6,7 @@
 mod choice;
 mod idle;
 mod late;
+mod locking;
 mod parting;
 pub(crate) mod servers;
 

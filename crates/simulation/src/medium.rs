@@ -7,13 +7,10 @@ use std::sync::Arc;
 use tidelock_core::backend::{Backend, Moment};
 
 use crate::plan::Fault;
-use crate::time::ClientClock;
 
 pub(crate) trait Medium: Debug + Send + Sync {
     /// The backend of one client.
     fn backend(self: Arc<Self>, client: usize) -> Arc<dyn Backend>;
-
-    fn clock(&self, client: usize) -> Arc<ClientClock>;
 
     /// A fault begins, and lasts until then.
     fn begin(self: Arc<Self>, number: usize, fault: &Fault, until: Moment);

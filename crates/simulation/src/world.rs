@@ -15,11 +15,11 @@ use tokio::task::JoinSet;
 use crate::machines::Machines;
 use crate::medium::Medium;
 use crate::network::Network;
-use crate::plan::{Plan, Step, Stores, ms};
+use crate::plan::{Part, Plan, Step, Stores, ms};
 use crate::player::{Client, Field, Player};
 use crate::record::{Finding, Record};
 use crate::redis::Servers;
-use crate::time::{Time, lock};
+use crate::time::{ClientClock, Time, lock};
 
 /// How often everything that goes on is looked at, as a part of the ttl.
 const LOOKS: u32 = 20;
@@ -138,12 +138,13 @@ struct World {
 
 impl World {
     async fn play(self) {
+        let clocks = self.clocks();
+        let clients = clocks.iter().enumerate().map(|(number, clock)| Client::new(number, clock.clone()));
+        let clients = clients.collect();
         let medium: Arc<dyn Medium> = match self.plan.stores {
-            Stores::Memory => Network::new(&self.plan, &self.time, &self.record),
-            _ => Servers::new(&self.plan, &self.time, &self.record),
+            Stores::Memory => Network::new(&self.plan, &self.time, &self.record, clocks),
+            _ => Servers::new(&self.plan, &self.time, &self.record, clocks),
         };
-        (0..self.plan.clients.len()).for_each(|client| self.machines.add(medium.clock(client)));
-        let clients = (0..self.plan.clients.len()).map(|number| Client::new(number, &medium)).collect();
         let field = Arc::new(Field {
             plan: self.plan.clone(),
             time: self.time.clone(),
@@ -168,6 +169,17 @@ impl World {
         self.pass((self.longest_ttl * 6 / 5).max(under_way) + ms(self.plan.delay) * 4).await;
         self.is_over.store(true, Ordering::Relaxed);
         self.judge_what_is_left(&medium);
+    }
+
+    /// The clocks of the clients, which the record and the machines know from now on.
+    fn clocks(&self) -> Vec<Arc<ClientClock>> {
+        let clock_of = |part: &Part| {
+            let clock = self.time.client_clock(part.ppm);
+            self.record.add_client(clock.clone(), part);
+            self.machines.add(clock.clone());
+            clock
+        };
+        self.plan.clients.iter().map(clock_of).collect()
     }
 
     fn enter_troubles(&self, medium: &Arc<dyn Medium>) {

@@ -7,7 +7,8 @@
 use tidelock_conformance::Dice;
 
 use super::choice::index;
-use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Taking, Tool, Trouble, Usage, Wanted};
+use super::locking::{mutex, takes};
+use crate::plan::{End, Fault, Part, Plan, Trouble};
 
 /// One world of so many is of this kind.
 const RARE: u64 = 30;
@@ -30,17 +31,13 @@ pub(super) fn into(plan: &mut Plan) {
     for turn in 0..TURNS {
         let at = plan.ttl / 2 + plan.ttl * 2 * turn;
         let silent = 500 + dice.below(plan.ttl / 2);
-        let name = plan.names.len();
-        plan.names.push(Usage::Mutex);
+        let name = mutex(plan);
         let what = Fault::Idle { client: waiter };
         plan.troubles.push(Trouble { at: at + silent, lasts: 0, what });
         // It is a third of the ttl until something is sent, and then there is another connection soon.
         let keep = silent + plan.ttl / 2 + dice.below(plan.ttl / 3);
         for (client, rest, keep) in [(holder, at, keep), (waiter, at + 200, 0)] {
-            let (how, tool, end) = (How::Wait, Tool::Plain, End::Release);
-            let taking = Taking { name, wanted: Wanted::Lock, how, tool, keep, runs: false, end };
-            let (task, action) = (plan.tasks(client), Action::Take(taking));
-            plan.steps.push(Step { client, task, rest, polls: None, action });
+            takes(plan, client, name, rest, (keep, End::Release));
         }
     }
     comes_back(plan, waiter);
@@ -50,10 +47,7 @@ pub(super) fn into(plan: &mut Plan) {
 fn comes_back(plan: &mut Plan, client: usize) {
     let forgotten = plan.ttl / 2 + plan.ttl * 2 * TURNS;
     plan.troubles.push(Trouble { at: forgotten, lasts: 0, what: Fault::HalfOpen { client } });
-    let (name, how, tool, end) = (plan.names.len(), How::Wait, Tool::Plain, End::Release);
-    plan.names.push(Usage::Mutex);
-    let taking = Taking { name, wanted: Wanted::Lock, how, tool, keep: 0, runs: false, end };
-    let (task, rest, action) = (plan.tasks(client), forgotten + plan.ttl * 3 / 2, Action::Take(taking));
-    plan.steps.push(Step { client, task, rest, polls: None, action });
+    let name = mutex(plan);
+    takes(plan, client, name, forgotten + plan.ttl * 3 / 2, (0, End::Release));
     plan.ends = plan.ends.max(plan.ttl * 9);
 }

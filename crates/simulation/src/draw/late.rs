@@ -6,7 +6,8 @@
 use tidelock_conformance::Dice;
 
 use super::choice::index;
-use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Taking, Tool, Trouble, Usage, Wanted};
+use super::locking::{mutex, takes};
+use crate::plan::{Action, End, Fault, Part, Plan, Step, Trouble};
 
 /// One world of so many is of this kind.
 const RARE: u64 = 30;
@@ -32,15 +33,11 @@ pub(super) fn into(plan: &mut Plan) {
     for stall in 0..STALLS as u64 {
         let (at, lasts) =
             (plan.ttl * 3 / 2 + plan.ttl * 2 * stall, plan.ttl * 2 / 3 + dice.below(plan.ttl / 5));
-        let name = plan.names.len();
-        plan.names.push(Usage::Mutex);
+        let name = mutex(plan);
         plan.troubles.push(Trouble { at, lasts, what: Fault::StallName { name } });
         for client in [client, other] {
-            let (how, tool, end) = (How::Wait, Tool::Plain, End::Release);
-            let taking =
-                Taking { name, wanted: Wanted::Lock, how, tool, keep: plan.ttl / 10, runs: false, end };
-            let (task, rest, action) = (plan.tasks(client), at + 1 + dice.below(20), Action::Take(taking));
-            plan.steps.push(Step { client, task, rest, polls: None, action });
+            let keep = plan.ttl / 10;
+            takes(plan, client, name, at + 1 + dice.below(20), (keep, End::Release));
         }
     }
     plan.ends = plan.ends.max(plan.ttl * 8);

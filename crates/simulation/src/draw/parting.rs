@@ -5,7 +5,8 @@
 use tidelock_conformance::Dice;
 
 use super::choice::index;
-use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Taking, Tool, Trouble, Usage, Wanted};
+use super::locking::{mutex, takes};
+use crate::plan::{Action, End, Fault, Part, Plan, Step, Trouble};
 
 /// One world of so many is of this kind.
 const RARE: u64 = 30;
@@ -29,12 +30,9 @@ pub(super) fn into(plan: &mut Plan) {
     (plan.ttl, plan.delay) = (TTL, DELAY);
     let ends = TTL + dice.below(TTL);
     plan.troubles = vec![Trouble { at: ends, lasts: 0, what: Fault::Reconnect { client } }];
-    for task in 0..HELD {
-        let (name, how, tool, end) = (plan.names.len(), How::Wait, Tool::Plain, End::Drop);
-        plan.names.push(Usage::Mutex);
-        let taking = Taking { name, wanted: Wanted::Lock, how, tool, keep: TTL * 4, runs: false, end };
-        let action = Action::Take(taking);
-        plan.steps.push(Step { client, task, rest: TTL / 2, polls: None, action });
+    for _ in 0..HELD {
+        let name = mutex(plan);
+        takes(plan, client, name, TTL / 2, (TTL * 4, End::Drop));
     }
     let (rest, action) = (ends + dice.below(DELAY * 3), Action::Close { within: vec![1] });
     plan.steps.push(Step { client, task: HELD, rest, polls: None, action });

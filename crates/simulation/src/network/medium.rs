@@ -7,15 +7,10 @@ use tidelock_core::backend::{Backend, Moment};
 use super::Network;
 use crate::medium::Medium;
 use crate::plan::Fault;
-use crate::time::ClientClock;
 
 impl Medium for Network {
     fn backend(self: Arc<Self>, client: usize) -> Arc<dyn Backend> {
         Self::backend(&self, client)
-    }
-
-    fn clock(&self, client: usize) -> Arc<ClientClock> {
-        self.clock(client)
     }
 
     fn begin(self: Arc<Self>, number: usize, fault: &Fault, until: Moment) {

@@ -62,7 +62,12 @@ struct Link {
 }
 
 impl Network {
-    pub(crate) fn new(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>) -> Arc<Self> {
+    pub(crate) fn new(
+        plan: &Plan,
+        time: &Arc<Time>,
+        record: &Arc<Record>,
+        clocks: Vec<Arc<ClientClock>>,
+    ) -> Arc<Self> {
         let link = |client: usize| {
             Mutex::new(Link {
                 dice: Dice::new(plan.seed, &format!("link {client}")),
@@ -71,10 +76,6 @@ impl Network {
                 joined: Vec::new(),
             })
         };
-        let clocks: Vec<_> = plan.clients.iter().map(|part| time.client_clock(part.ppm)).collect();
-        for (clock, part) in clocks.iter().zip(&plan.clients) {
-            record.add_client(clock.clone(), part);
-        }
         Arc::new(Self {
             time: time.clone(),
             record: record.clone(),
@@ -90,10 +91,6 @@ impl Network {
             sky: Mutex::default(),
             is_mute: AtomicBool::new(false),
         })
-    }
-
-    pub(crate) fn clock(&self, client: usize) -> Arc<ClientClock> {
-        self.clocks[client].clone()
     }
 
     /// Whether any client still has a session.

@@ -16,8 +16,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(number: usize, medium: &Arc<dyn Medium>) -> Self {
-        Self { number, locks: Mutex::default(), clock: medium.clock(number) }
+    pub(crate) fn new(number: usize, clock: Arc<ClientClock>) -> Self {
+        Self { number, locks: Mutex::default(), clock }
     }
 
     pub(super) fn locks(&self, plan: &Plan, medium: &Arc<dyn Medium>) -> Result<Arc<dyn Locks>> {

@@ -1,13 +1,14 @@
 //! What goes wrong with the connections and the servers, and whom it touches.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, SessionId};
 
 use super::lines::{Lines, TICKS};
+use super::sitting::Sitting;
 use super::wire::To;
 use super::{Servers, cluster};
 use crate::plan::{Fault, Stores, name_of};
@@ -205,8 +206,9 @@ impl Servers {
     }
 
     fn sessions_of(&self, client: usize) -> Vec<SessionId> {
-        let all: Vec<_> = lock(&self.sessions).iter().filter_map(Weak::upgrade).collect();
-        all.iter().filter(|session| session.client == client).map(|session| session.id).collect()
+        let sessions = lock(&self.sessions);
+        let is_its = |sitting: &&Sitting| sitting.client == client && sitting.lasts();
+        sessions.iter().filter(is_its).map(|sitting| sitting.id).collect()
     }
 
     fn holders_of(&self, name: &str) -> Vec<ClaimId> {

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use tidelock_core::backend::{Backend, Moment};
 
 use super::Servers;
-use super::backend::Heard;
+use super::heard::Heard;
+use super::sitting::Sitting;
 use crate::medium::Medium;
 use crate::plan::Fault;
-use crate::time::{ClientClock, lock};
+use crate::time::lock;
 
 impl Medium for Servers {
     fn backend(self: Arc<Self>, client: usize) -> Arc<dyn Backend> {
-        Arc::new(Heard::new(&self, client))
-    }
-
-    fn clock(&self, client: usize) -> Arc<ClientClock> {
-        self.clocks[client].clone()
+        Arc::new(Heard::backend(self, client))
     }
 
     fn begin(self: Arc<Self>, number: usize, fault: &Fault, until: Moment) {
@@ -34,6 +31,6 @@ impl Medium for Servers {
     }
 
     fn has_sessions(&self) -> bool {
-        lock(&self.sessions).iter().any(|session| session.strong_count() > 0)
+        lock(&self.sessions).iter().any(Sitting::lasts)
     }
 }

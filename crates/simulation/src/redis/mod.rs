@@ -5,10 +5,10 @@
 //! half open, and a reply may stay behind. What the servers are to each other is here: a single one, a master and its
 //! replica under sentinels, or the masters of a cluster.
 
-mod backend;
 mod carrying;
 mod cluster;
 mod faults;
+mod heard;
 mod lines;
 mod medium;
 mod node;
@@ -21,7 +21,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidelock_conformance::Dice;
@@ -53,7 +53,7 @@ pub(crate) struct Servers {
     sky: Mutex<Sky>,
     state: Mutex<State>,
     wires: Mutex<Wires>,
-    sessions: Mutex<Vec<Weak<Sitting>>>,
+    sessions: Mutex<Vec<Sitting>>,
 }
 
 /// What the servers know.
@@ -81,11 +81,12 @@ struct Wires {
 }
 
 impl Servers {
-    pub(crate) fn new(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>) -> Arc<Self> {
-        let clocks: Vec<_> = plan.clients.iter().map(|part| time.client_clock(part.ppm)).collect();
-        for (clock, part) in clocks.iter().zip(&plan.clients) {
-            record.add_client(clock.clone(), part);
-        }
+    pub(crate) fn new(
+        plan: &Plan,
+        time: &Arc<Time>,
+        record: &Arc<Record>,
+        clocks: Vec<Arc<ClientClock>>,
+    ) -> Arc<Self> {
         let shards = if plan.stores == Stores::RedisCluster { plan.shards.max(1) as usize } else { 1 };
         let servers = (0..shards * 2).map(|number| Node::new(format!("10.0.0.{number}"), 6379));
         let sentinels = (0..SENTINELS).map(|number| Node::new(format!("10.0.1.{number}"), 26379));

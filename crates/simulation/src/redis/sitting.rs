@@ -1,9 +1,19 @@
-//! A session of a client, as long as the client has it.
+//! A session that a client has opened.
+
+use std::sync::Weak;
 
 use tidelock_core::SessionId;
+use tidelock_core::backend::Session;
 
-#[derive(Debug)]
 pub(super) struct Sitting {
     pub(super) id: SessionId,
     pub(super) client: usize,
+    /// Gone as soon as the client has it no more.
+    pub(super) session: Weak<dyn Session>,
+}
+
+impl Sitting {
+    pub(super) fn lasts(&self) -> bool {
+        self.session.strong_count() > 0
+    }
 }
