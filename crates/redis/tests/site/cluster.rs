@@ -1,5 +1,6 @@
 //! The cluster, for one test at a time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::{Client, Connection, FromRedisValue};
@@ -30,9 +31,10 @@ impl Cluster {
         cluster
     }
 
+    /// Every node knows, too, who has which slots.
     pub(crate) async fn is_whole(&self) {
         until("every master has a replica that is in step", async || {
-            let mut masters = 0;
+            let (mut masters, mut owners) = (0, BTreeSet::new());
             for node in &self.nodes {
                 let mut node = connect(node);
                 let state: String = ask(&mut node, "CLUSTER INFO");
@@ -47,11 +49,21 @@ impl Cluster {
                     return None;
                 }
                 masters += u32::from(is_master);
+                owners.insert(owners_of_slots(&nodes));
             }
-            (masters == 3).then_some(())
+            (masters == 3 && owners.len() == 1).then_some(())
         })
         .await;
     }
+}
+
+/// Who has which slots, from a node's view of the others.
+fn owners_of_slots(nodes: &str) -> BTreeSet<Vec<String>> {
+    let of_node = |line: &str| {
+        let is_told = |(at, field): &(usize, &str)| *at == 0 || *at > 7 && !field.starts_with('['); // not in a move
+        line.split_whitespace().enumerate().filter(is_told).map(|(_, field)| field.to_owned()).collect()
+    };
+    nodes.lines().map(of_node).collect()
 }
 
 pub(crate) fn connect(address: &str) -> Connection {
