@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tracing::field::{Empty, debug, display};
 
-use crate::backend::{Claim, Moment, Numbered, Patience, Signals};
+use crate::backend::{Claim, Grant, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
+use crate::cohort::{Entered, Lead, News};
+use crate::deadline;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
 use crate::registry::{Loss, Turn};
@@ -30,7 +32,7 @@ pub(crate) struct Want<'a> {
 
 /// The outcome of one claim.
 enum Outcome {
-    Granted(Guard),
+    Granted(OwnedClaim, Grant),
     /// The lock was not free, or the turn did not come in time.
     NotGranted,
     Gone {
@@ -53,8 +55,8 @@ impl Client {
             || tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind, outcome = Empty, error.kind = Empty, error = Empty),
         );
         let mut acquired = match span.is_disabled() {
-            true => self.stand_in_line(want, patience, by).await,
-            false => span.around(self.stand_in_line(want, patience, by)).await,
+            true => self.stand_somewhere(want, patience, by).await,
+            false => span.around(self.stand_somewhere(want, patience, by)).await,
         };
         acquired = acquired.map_err(|error| error.during(verb(want)).on(want.name));
         match &mut acquired {
@@ -72,14 +74,69 @@ impl Client {
         acquired
     }
 
-    async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
+    /// In the store's line, or behind others of this client that want the same mutex.
+    async fn stand_somewhere(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
+        if self.cohorts().is_on() && want.kind == Kind::Mutex {
+            match patience {
+                Patience::Wait => return self.stand_in_cohort(want, by).await,
+                Patience::Now if self.cohorts().is_held(want.name) => return Ok(None),
+                Patience::Now => {}
+            }
+        }
+        let granted = self.stand_in_line(want, patience, by, &mut None).await?;
+        Ok(granted.map(|(owned, grant)| Guard::new(owned, grant)))
+    }
+
+    async fn stand_in_cohort(&self, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
+        loop {
+            // Yields now and then, also if the hold is always passed on at once.
+            tokio::task::coop::consume_budget().await;
+            let lead = match self.cohorts().enter(want.name) {
+                Entered::Closed => return Err(self.takes_no_locks()),
+                Entered::Leads(lead) => lead,
+                Entered::Waits(waiting) => {
+                    progress::waiting();
+                    match deadline::by(&self.clock(), |_| by, waiting).await {
+                        None => return Ok(None),
+                        Some(News::Failed(error)) => return Err(error),
+                        Some(News::Passed(baton)) if baton.loss().is_some() => continue,
+                        Some(News::Passed(baton)) => return Ok(Some(Guard::passed(baton))),
+                        Some(News::Leads(lead)) => lead,
+                    }
+                }
+            };
+            // Boxed: most of a crowd only waits.
+            return Box::pin(self.lead(lead, want, by)).await;
+        }
+    }
+
+    /// Stands in the store's line for all that stand behind.
+    async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
+        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits).await {
+            Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant)))),
+            Ok(None) => Ok(None), // the next one leads
+            Err(error) => {
+                lead.fails(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// `waits`: a claim that stands in line already, or will. It stays there if nobody waits for it any more.
+    async fn stand_in_line(
+        &self,
+        want: Want<'_>,
+        patience: Patience,
+        by: Moment,
+        waits: &mut Option<OwnedClaim>,
+    ) -> Result<Option<(OwnedClaim, Grant)>> {
         progress::unanswered();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
         let (mut lost_in_a_row, mut retries, mut is_too_short) = (0, Retries::default(), None);
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by, &mut retries).await? {
-                Outcome::Granted(guard) => return Ok(Some(guard)),
+            match self.stand_once(want, patience, by, &mut retries, waits).await? {
+                Outcome::Granted(owned, grant) => return Ok(Some((owned, grant))),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
                 Outcome::Gone { loss: Loss::Closed, .. } => return Err(self.takes_no_locks()),
@@ -103,52 +160,70 @@ impl Client {
         Err(is_too_short.map_or_else(forgets_at_once, outlived))
     }
 
-    /// Stands in line with one claim until its outcome is known.
+    /// Stands in line with one claim until its outcome is known: with the one that waits already, if there is one.
     async fn stand_once(
         &self,
         want: Want<'_>,
         patience: Patience,
         by: Moment,
         retries: &mut Retries,
+        waits: &mut Option<OwnedClaim>,
     ) -> Result<Outcome> {
-        let live = self.live_session_after_outage(by).await?;
-        let id = live.registry.next_id();
-        let Numbered { number, kept } = live.session.number(want.name, id.number);
-        let claim = want.claim(ClaimId { number, ..id });
-        let owned = match OwnedClaim::new(live, claim, kept) {
-            Ok(owned) => owned,
-            Err(loss) => return Ok(Outcome::Gone { loss, had_waited: false }),
-        };
-        let mut known_at = None;
-        let (turn, had_waited) = match owned.join(patience, by, retries).await {
-            Ok(Joined::Held { grant, at }) => {
-                known_at = Some(at);
-                (Some(Turn::Held(grant)), false)
+        if waits.is_none() {
+            let live = self.live_session_after_outage(by).await?;
+            let id = live.registry.next_id();
+            let Numbered { number, kept } = live.session.number(want.name, id.number);
+            let claim = want.claim(ClaimId { number, ..id });
+            let owned = match OwnedClaim::new(live, claim, kept) {
+                Ok(owned) => owned,
+                Err(loss) => return Ok(Outcome::Gone { loss, had_waited: false }),
+            };
+            match owned.join(patience, by, retries).await {
+                Ok(Joined::Held { grant, at }) => return Ok(self.granted(owned, grant, Some(at), by).await),
+                // Without patience, dropping the claim leaves the line.
+                Ok(Joined::Refused) => return Ok(Outcome::NotGranted),
+                Ok(Joined::Waiting) if patience == Patience::Now => return Ok(Outcome::NotGranted),
+                Ok(Joined::Waiting) => *waits = Some(owned),
+                Ok(Joined::Gone(loss)) => return Ok(Outcome::Gone { loss, had_waited: false }),
+                Ok(Joined::TooLate) => return Ok(Outcome::TooLate),
+                Err(error) if error.kind() == ErrorKind::Lost => {
+                    owned.live.registry.over();
+                    return Ok(Outcome::Gone { loss: Loss::SessionOver, had_waited: false });
+                }
+                Err(error) => return Err(error),
             }
-            Ok(Joined::Refused) => (None, false),
-            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // dropping the claim leaves the line
-            Ok(Joined::Waiting) => {
-                progress::waiting();
-                let turn = owned.turn(by).await;
-                progress::unanswered();
-                (turn, true)
+        }
+        Ok(self.waited(waits, by).await)
+    }
+
+    /// Waits for the turn of a claim that stands in line. Without it the claim stays there.
+    async fn waited(&self, waits: &mut Option<OwnedClaim>, by: Moment) -> Outcome {
+        let Some(owned) = &*waits else { return Outcome::NotGranted };
+        progress::waiting();
+        let turn = owned.turn(by).await;
+        progress::unanswered();
+        match (turn, waits.take()) {
+            (Some(Turn::Held(grant)), Some(owned)) => self.granted(owned, grant, None, by).await,
+            (Some(Turn::Gone(loss)), _) => Outcome::Gone { loss, had_waited: true },
+            (_, owned) => {
+                *waits = owned;
+                Outcome::NotGranted
             }
-            Ok(Joined::Gone(loss)) => (Some(Turn::Gone(loss)), false),
-            Ok(Joined::TooLate) => return Ok(Outcome::TooLate),
-            Err(error) if error.kind() == ErrorKind::Lost => {
-                owned.live.registry.over();
-                (Some(Turn::Gone(Loss::SessionOver)), false)
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(match turn {
-            Some(Turn::Held(grant)) => match self.freshen(&owned, known_at, by).await {
-                Some(loss) => Outcome::Gone { loss, had_waited },
-                None => Outcome::Granted(Guard::new(owned, grant)),
-            },
-            Some(Turn::Gone(loss)) => Outcome::Gone { loss, had_waited },
-            None => Outcome::NotGranted,
-        })
+        }
+    }
+
+    /// It was known to hold at `known_at`, if it has not waited.
+    async fn granted(
+        &self,
+        owned: OwnedClaim,
+        grant: Grant,
+        known_at: Option<Moment>,
+        by: Moment,
+    ) -> Outcome {
+        match self.freshen(&owned, known_at, by).await {
+            Some(loss) => Outcome::Gone { loss, had_waited: known_at.is_none() },
+            None => Outcome::Granted(owned, grant),
+        }
     }
 
     /// Makes sure that the grant that is handed out is held. It was known to be at `known_at`; without that, it is

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use tracing::field::Empty;
 
 use crate::backend::{Clock, Grant};
+use crate::cohort::Baton;
 use crate::live_session::LiveSession;
 use crate::owned_claim::{self, OwnedClaim};
 use crate::registry::{Entry, Loss, next_listener};
@@ -35,10 +37,46 @@ use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 /// ```
 #[must_use = "the lock is given back as soon as the guard is dropped; bind it to a variable"]
 pub struct Guard {
-    owned: OwnedClaim,
+    owned: Owned,
     grant: Grant,
     /// The span of the hold.
     hold: Span,
+}
+
+/// The claim of a guard.
+enum Owned {
+    Alone(OwnedClaim),
+    /// One that others of this client may hold before and after.
+    Passed(Baton),
+}
+
+impl Deref for Owned {
+    type Target = OwnedClaim;
+
+    fn deref(&self) -> &OwnedClaim {
+        match self {
+            Self::Alone(owned) => owned,
+            Self::Passed(baton) => baton,
+        }
+    }
+}
+
+impl Owned {
+    /// How often the hold was passed on before.
+    const fn pass(&self) -> u32 {
+        match self {
+            Self::Alone(_) => 0,
+            Self::Passed(baton) => baton.pass,
+        }
+    }
+
+    /// Gives the hold to another task of this client, if one waits and may have it.
+    fn pass_on(&mut self) -> bool {
+        match self {
+            Self::Alone(_) => false,
+            Self::Passed(baton) => baton.pass_on(),
+        }
+    }
 }
 
 /// How far a guard can be trusted, best first.
@@ -54,7 +92,12 @@ pub enum State {
 
 impl Guard {
     pub(crate) fn new(owned: OwnedClaim, grant: Grant) -> Self {
-        Self { owned, grant, hold: Span::none() }
+        Self { owned: Owned::Alone(owned), grant, hold: Span::none() }
+    }
+
+    /// The guard of a hold that may be passed on.
+    pub(crate) fn passed(baton: Baton) -> Self {
+        Self { grant: baton.grant, owned: Owned::Passed(baton), hold: Span::none() }
     }
 
     /// Begins the span of the hold. It follows from the span of the acquire and is not its child: a child would keep
@@ -110,7 +153,7 @@ impl Guard {
     /// lock.
     #[must_use = "futures do nothing unless polled"]
     pub fn lost(&self) -> Lost {
-        Lost { entry: self.owned.entry.clone(), listener: next_listener() }
+        Lost { entry: self.owned.entry.clone(), pass: self.owned.pass(), listener: next_listener() }
     }
 
     /// A future that is ready when the guard is in [`Jeopardy`](State::Jeopardy), or lost or given back; its output is
@@ -155,7 +198,8 @@ impl Guard {
 
     fn until(&self, state: State) -> Until {
         let (entry, live) = (self.owned.entry.clone(), Arc::downgrade(&self.owned.live));
-        Until { entry, live, clock: self.owned.live.clock.clone(), state, listener: next_listener() }
+        let (clock, pass) = (self.owned.live.clock.clone(), self.owned.pass());
+        Until { entry, live, clock, state, pass, listener: next_listener() }
     }
 
     /// Runs `work` until it is done or the guard is lost. When the guard is lost, `work` is dropped where it is.
@@ -190,7 +234,10 @@ impl Guard {
     ///
     /// # Cancel safety
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
-    pub async fn release(self) -> Result<Released> {
+    pub async fn release(mut self) -> Result<Released> {
+        if self.owned.pass_on() {
+            return Released::of(Ok(()));
+        }
         let released = self.owned.release().await.map_err(|error| error.during("release").on(self.name()));
         let is_news = self.owned.entry.loss() == Some(Loss::Left);
         if is_news && released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost) {
@@ -274,7 +321,7 @@ impl WriteGuard {
     }
 }
 
-impl std::ops::Deref for WriteGuard {
+impl Deref for WriteGuard {
     type Target = Guard;
     fn deref(&self) -> &Guard {
         &self.0
@@ -285,13 +332,14 @@ impl std::ops::Deref for WriteGuard {
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
     entry: Arc<Entry>,
+    pass: u32,
     listener: u64,
 }
 
 impl Future for Lost {
     type Output = ();
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.entry.poll_lost(self.listener, cx).map(drop)
+        self.entry.poll_lost(self.pass, self.listener, cx).map(drop)
     }
 }
 
@@ -307,7 +355,7 @@ impl Lost {
     /// Whether it is known to be lost or given back, and all that listen were told.
     #[must_use]
     pub fn is_told(&self) -> bool {
-        self.entry.loss().is_some()
+        !self.entry.is_in_pass(self.pass)
     }
 
     /// Until when the guard can be trusted.
@@ -336,13 +384,14 @@ pub struct Until {
     live: Weak<LiveSession>,
     clock: Arc<dyn Clock>,
     state: State,
+    pass: u32,
     listener: u64,
 }
 
 impl Future for Until {
     type Output = State;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<State> {
-        if self.entry.poll_changed(self.listener, cx).is_ready() || self.is_over() {
+        if self.entry.poll_changed(self.pass, self.listener, cx).is_ready() || self.is_over() {
             return Poll::Ready(State::Lost);
         }
         let now = if self.entry.is_in_jeopardy() { State::Jeopardy } else { State::Held };

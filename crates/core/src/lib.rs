@@ -54,6 +54,7 @@ mod boot_clock;
 mod certificates;
 mod client;
 mod clock;
+mod cohort;
 mod deadline;
 mod declared_size;
 mod driven;

@@ -48,7 +48,7 @@ fn a_loss_reaches_a_listener_that_is_about_to_listen() {
         registry.held(id, grant());
         let losing = thread::spawn(move || registry.gone(id));
         let listener = next_listener();
-        assert_eq!(block_on(poll_fn(|cx| entry.poll_lost(listener, cx))), Loss::NotInLine);
+        assert_eq!(block_on(poll_fn(|cx| entry.poll_lost(0, listener, cx))), Loss::NotInLine);
         losing.join().unwrap();
     });
 }

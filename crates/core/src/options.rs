@@ -52,6 +52,11 @@ pub struct Options {
     /// the ttl at most.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub longest_pause: Duration,
+    /// For how long, from the moment the store has granted a mutex, this client may pass the hold on among its own tasks
+    /// that wait for it, before others get their turn. Zero: each waiter has a place of its own in the store's line, and
+    /// the order is strict across processes. Up to a third of the ttl. Default: zero.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
+    pub linger: Duration,
     /// How long a wait may take before it is logged as a warning; it is logged again each time the wait has doubled.
     /// Default 30 s.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
@@ -94,6 +99,7 @@ impl Options {
             connect_deadline: Duration::from_secs(5),
             first_pause: Duration::from_millis(20),
             longest_pause: Duration::from_secs(1),
+            linger: Duration::ZERO,
             warn_after: Duration::from_secs(30),
             namespace: "tidelock".into(),
             label: host_and_process(),
@@ -133,6 +139,13 @@ impl Options {
     #[must_use]
     pub fn back_off(mut self, first: Duration, longest: Duration) -> Self {
         (self.first_pause, self.longest_pause) = (first, longest);
+        self
+    }
+
+    /// Sets [`Options::linger`].
+    #[must_use]
+    pub fn linger(mut self, longest: Duration) -> Self {
+        self.linger = longest;
         self
     }
 
@@ -187,6 +200,7 @@ impl Options {
         between("connect_deadline", self.connect_deadline, millisecond, DAY)?;
         between("longest_pause", self.longest_pause, millisecond, DAY)?;
         between("first_pause", self.first_pause, millisecond, self.longest_pause)?;
+        between("linger", self.linger, Duration::ZERO, self.ttl / 3)?;
         between("warn_after", self.warn_after, millisecond, Duration::MAX)?;
         if let Some(max_hold) = self.max_hold {
             between("max_hold", max_hold, millisecond, Duration::MAX)?;

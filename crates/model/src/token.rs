@@ -27,6 +27,22 @@ impl Token {
         if token >> PASS_BITS > Self::MAX_ORDER { None } else { Some(Self(token)) }
     }
 
+    /// The token of the next grant, if this one is passed on inside its process; `None` when it was passed on 31 times
+    /// already. It is less than the next token of the store.
+    ///
+    /// ```
+    /// # use tidelock_model::Token;
+    /// let first = Token::from_order(7).expect("a small order");
+    /// let all: Vec<_> = std::iter::successors(Some(first), |token| token.next_pass()).collect();
+    /// assert_eq!(all.len(), 32);
+    /// assert!(all.is_sorted() && all.last() < Token::from_order(8).as_ref());
+    /// ```
+    #[must_use]
+    pub const fn next_pass(self) -> Option<Self> {
+        let next = Self(self.0 + 1);
+        if next.store_order() == self.store_order() { Some(next) } else { None }
+    }
+
     /// The number to send to the resource and to store there.
     #[must_use]
     pub const fn get(self) -> u64 {

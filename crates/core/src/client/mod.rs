@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use self::pause::{CurrentPause, Pause};
 use crate::backend::{Backend, Clock, Moment};
+use crate::cohort::Cohorts;
 use crate::deadline;
 use crate::keeper;
 use crate::limit::Limit;
@@ -35,6 +36,7 @@ struct Shared {
     /// Whether it takes no more locks. Its session may still be open.
     is_draining: AtomicBool,
     size_warnings: SizeWarnings,
+    cohorts: Arc<Cohorts>,
 }
 
 /// The session of a client.
@@ -108,6 +110,7 @@ impl Client {
         options.check()?;
         Ok(Self(Arc::new(Shared {
             backend,
+            cohorts: Cohorts::new(options.linger),
             options: Arc::new(options),
             slot: Mutex::default(),
             is_draining: AtomicBool::new(false),
@@ -261,6 +264,7 @@ impl Client {
     pub(crate) async fn drain(&self, longest: Option<Duration>) -> Result<bool> {
         let by = longest.map(|longest| Limit::after(longest, &self.clock()));
         self.0.is_draining.store(true, Ordering::Release);
+        self.0.cohorts.close(&draining());
         let live = match &*self.0.slot() {
             Slot::Open(live) => Some(live.clone()),
             _ => None, // nobody holds anything
@@ -333,6 +337,11 @@ impl Client {
 
     pub(crate) fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    /// The local lines of its tasks.
+    pub(crate) fn cohorts(&self) -> &Arc<Cohorts> {
+        &self.0.cohorts
     }
 
     pub(crate) fn size_warnings(&self) -> &SizeWarnings {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::loss::Loss;
@@ -46,6 +47,8 @@ pub(crate) struct Entry {
     /// It was made lighter, and the server that answers from now on may not know that.
     lightened: AtomicBool,
     perhaps_heavy: AtomicBool,
+    /// Who has to know at once when it is lost: those who stand in line behind it in this process.
+    cohort: OnceLock<Weak<dyn Followers>>,
     life: Mutex<Life>,
     /// Its leave, while its user waits for the answer.
     pub(crate) leave: SharedLeave,
@@ -55,10 +58,12 @@ pub(crate) struct Entry {
 enum Life {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
-    /// `round` is the last round of renewals that had begun when the grant came.
+    /// `round` is the last round of renewals that had begun when the grant came; `pass` is how often the hold was passed
+    /// on.
     Held {
         grant: Grant,
         round: u64,
+        pass: u32,
         listeners: BTreeMap<u64, (Hears, Waker)>,
     },
     Gone(Loss),
@@ -88,6 +93,12 @@ pub(crate) enum Turn {
     Gone(Loss),
 }
 
+/// Those who stand in line behind a claim in this process.
+pub(crate) trait Followers: Send + Sync {
+    /// The claim is lost. None of Tidelock's locks is held.
+    fn are_without(self: Arc<Self>, claim: ClaimId);
+}
+
 impl Entry {
     pub(crate) fn new(claim: Claim, kept: Option<Kept>, hints_at_entry: u32) -> Self {
         Self {
@@ -108,6 +119,7 @@ impl Entry {
             doubted: AtomicBool::new(false),
             lightened: AtomicBool::new(false),
             perhaps_heavy: AtomicBool::new(false),
+            cohort: OnceLock::new(),
             life: Mutex::new(Life::Joining(None)),
             leave: SharedLeave::new(),
         }
@@ -116,6 +128,11 @@ impl Entry {
     /// A claim of this session that the store has and this client does not know. It is to be given back.
     pub(crate) fn stray(id: ClaimId, name: Name) -> Self {
         Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), None, 0)
+    }
+
+    /// Others of this process stand in line behind it from now on.
+    pub(crate) fn leads(&self, followers: Weak<dyn Followers>) {
+        let _ = self.cohort.set(followers); // the same ones, if it has any: a claim is in one line only
     }
 
     /// Until when it can be trusted, never later than the store keeps it. [`Moment::START`] until that is known.
@@ -351,12 +368,30 @@ impl Entry {
             Life::Gone(loss) => return Some(*loss),
         };
         self.latest.store(latest.as_nanos(), Ordering::Release);
-        *life = Life::Held { grant, round, listeners: BTreeMap::new() };
+        *life = Life::Held { grant, round, pass: 0, listeners: BTreeMap::new() };
         drop(life); // a waker may run anything
         if !seeded!("a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
         }
         None
+    }
+
+    /// Its user gives the hold to another one of this client, who may hold it until `latest`. Whoever listens for the end
+    /// of this hold is woken. Returns how often it was passed on; `None` if it is gone.
+    pub(crate) fn pass_on(&self, latest: Moment) -> Option<u32> {
+        let mut life = self.life.lock();
+        let Life::Held { listeners, pass, .. } = &mut *life else { return None };
+        *pass += 1;
+        self.latest.store(latest.as_nanos(), Ordering::Release);
+        let (passed, told) = (*pass, std::mem::take(listeners));
+        drop(life); // a waker may run anything
+        told.into_values().for_each(|(_, waker)| shield::wake(waker));
+        Some(passed)
+    }
+
+    /// Whether it holds, and was passed on so often.
+    pub(crate) fn is_in_pass(&self, pass: u32) -> bool {
+        matches!(&*self.life.lock(), Life::Held { pass: now, .. } if *now == pass)
     }
 
     /// Whether it holds, and was known to hold before the renewals of this round were sent.
@@ -401,6 +436,11 @@ impl Entry {
         }
         let listeners = listeners.into_values().map(|(_, waker)| waker);
         waker.into_iter().chain(listeners).for_each(shield::wake);
+        if loss != Loss::Left
+            && let Some(followers) = self.cohort.get().and_then(Weak::upgrade)
+        {
+            followers.are_without(self.claim.id);
+        }
         Some(stage)
     }
 
@@ -430,21 +470,23 @@ impl Entry {
         Poll::Pending
     }
 
-    /// Ready when it is gone. `listener` is the caller's number, from [`next_listener`].
-    pub(crate) fn poll_lost(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.poll_listening(listener, Hears::Loss, cx)
+    /// Ready when it is gone, or this hold of it is: it was passed on more often than `pass`. `listener` is the caller's
+    /// number, from [`next_listener`].
+    pub(crate) fn poll_lost(&self, pass: u32, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.poll_listening(pass, listener, Hears::Loss, cx)
     }
 
-    /// Ready when it is gone. Until then it wakes the listener at each change between held and in jeopardy too.
-    pub(crate) fn poll_changed(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.poll_listening(listener, Hears::Change, cx)
+    /// As [`Entry::poll_lost`]. Until then it wakes the listener at each change between held and in jeopardy too.
+    pub(crate) fn poll_changed(&self, pass: u32, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.poll_listening(pass, listener, Hears::Change, cx)
     }
 
-    fn poll_listening(&self, listener: u64, hears: Hears, cx: &mut Context<'_>) -> Poll<Loss> {
+    fn poll_listening(&self, pass: u32, listener: u64, hears: Hears, cx: &mut Context<'_>) -> Poll<Loss> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut life = self.life.lock();
         let before = match &mut *life {
             Life::Gone(loss) => return Poll::Ready(*loss),
+            Life::Held { pass: now, .. } if *now > pass => return Poll::Ready(Loss::Left),
             Life::Held { listeners, .. } => listeners.insert(listener, (hears, own)).map(|(_, waker)| waker),
             Life::Joining(_) if seeded!("a_loss_reaches_no_joiner") => None,
             Life::Joining(waker) | Life::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
@@ -506,6 +548,9 @@ pub(crate) fn next_listener() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// For who listens for the loss of a claim, however often its hold is passed on.
+const EVERY_PASS: u32 = u32::MAX;
+
 /// A listener for the loss of a claim.
 pub(crate) struct LossListener<'a> {
     entry: &'a Entry,
@@ -515,7 +560,7 @@ pub(crate) struct LossListener<'a> {
 impl LossListener<'_> {
     /// Ready when it is gone.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.entry.poll_lost(self.listener, cx)
+        self.entry.poll_lost(EVERY_PASS, self.listener, cx)
     }
 }
 

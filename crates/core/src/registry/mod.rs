@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-pub(crate) use self::entry::{Entry, LossListener, Stage, Turn, next_listener};
+pub(crate) use self::entry::{Entry, Followers, LossListener, Stage, Turn, next_listener};
 use self::hints::Hints;
 pub(crate) use self::loss::Loss;
 pub(crate) use self::renewals::{ClaimsByShard, Standing};
@@ -216,13 +216,24 @@ impl Registry {
 
     /// A claim is held, by the answer to its join, a push or a look. Returns why not, if it is gone.
     pub(crate) fn hold(&self, entry: &Entry, grant: Grant) -> Option<Loss> {
-        let max_hold = self.max_hold.filter(|_| !seeded!("max_hold_has_no_end"));
-        let latest = max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
-        let loss = entry.hold(grant, latest, self.rounds.load(Ordering::Acquire));
+        let loss = entry.hold(grant, self.latest(), self.rounds.load(Ordering::Acquire));
         if !seeded!("a_hold_nudges_nobody") {
             self.wake_keeper_for(entry);
         }
         loss
+    }
+
+    /// A hold is given to another user of this client. Returns how often that was done; `None` if the claim is gone.
+    pub(crate) fn pass_on(&self, entry: &Entry) -> Option<u32> {
+        let passed = entry.pass_on(self.latest());
+        self.wake_keeper_for(entry);
+        passed
+    }
+
+    /// Until when a hold that begins now may last.
+    fn latest(&self) -> Moment {
+        let max_hold = self.max_hold.filter(|_| !seeded!("max_hold_has_no_end"));
+        max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold)
     }
 
     /// The names that are due for a look.

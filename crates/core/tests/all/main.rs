@@ -5,6 +5,7 @@
 mod acquire;
 mod beside_others;
 mod closing;
+mod cohorts;
 mod combinators;
 mod condition;
 mod deaf;

@@ -1,0 +1,121 @@
+//! The local lines of a client: who waits in them, and whose turn it is.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::waiting::{Waiter, Waiting};
+use crate::sync::Mutex;
+use crate::{ClaimId, Name};
+
+/// All local lines of a client.
+pub(crate) struct Cohorts<N> {
+    pub(super) linger: Duration,
+    pub(super) table: Mutex<Table<N>>,
+}
+
+pub(super) struct Table<N> {
+    /// Nobody enters any more.
+    pub(super) is_closed: bool,
+    /// Those in which somebody leads or holds.
+    pub(super) cohorts: HashMap<Name, Arc<Cohort<N>>>,
+}
+
+/// One local line.
+pub(super) struct Cohort<N> {
+    name: Name,
+    pub(super) all: Weak<Cohorts<N>>,
+    pub(super) line: Mutex<Line<N>>,
+}
+
+pub(super) struct Line<N> {
+    pub(super) waiting: VecDeque<Arc<Waiter<N>>>,
+    pub(super) turn: u64,
+    /// The claim that is held, while somebody holds it.
+    pub(super) held: Option<ClaimId>,
+}
+
+impl<N> Cohorts<N> {
+    pub(crate) fn new(linger: Duration) -> Arc<Self> {
+        Arc::new(Self { linger, table: Mutex::new(Table { is_closed: false, cohorts: HashMap::new() }) })
+    }
+
+    /// Whether holds are passed on at all.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.linger.is_zero()
+    }
+}
+
+impl<N> Cohort<N> {
+    pub(super) fn new(name: Name, all: Weak<Cohorts<N>>) -> Arc<Self> {
+        let line = Line { waiting: VecDeque::new(), turn: 0, held: None };
+        Arc::new(Self { name, all, line: Mutex::new(line) })
+    }
+
+    pub(super) fn stand(&self) -> Waiting<N> {
+        let waiter = Arc::<Waiter<N>>::default();
+        self.line.lock().waiting.push_back(waiter.clone());
+        Waiting::of(waiter)
+    }
+
+    /// The first of those that wait, for whoever has this turn.
+    pub(super) fn next_in(&self, turn: u64) -> Option<Arc<Waiter<N>>> {
+        let mut line = self.line.lock();
+        if line.turn == turn { line.waiting.pop_front() } else { None }
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.line.lock().waiting.is_empty()
+    }
+
+    /// This turn is over: begins the next one, and returns its number and the first of those that wait. Without any, the
+    /// local line is over too.
+    pub(super) fn next_turn(&self, turn: u64) -> Option<(u64, Arc<Waiter<N>>)> {
+        let all = self.all.upgrade();
+        // In this order, so that nobody enters a line that is over.
+        let mut table = all.as_ref().map(|all| all.table.lock());
+        let mut line = self.line.lock();
+        if line.turn != turn {
+            return None;
+        }
+        line.turn += 1;
+        line.held = None;
+        let next = line.waiting.pop_front();
+        if next.is_none()
+            && let Some(table) = &mut table
+        {
+            table.cohorts.remove(&self.name);
+        }
+        next.map(|next| (line.turn, next))
+    }
+
+    /// All that wait. The local line is over.
+    pub(super) fn disband(&self, turn: u64) -> VecDeque<Arc<Waiter<N>>> {
+        let all = self.all.upgrade();
+        let mut table = all.as_ref().map(|all| all.table.lock());
+        let mut line = self.line.lock();
+        if line.turn != turn {
+            return VecDeque::new();
+        }
+        line.turn += 1;
+        line.held = None;
+        if let Some(table) = &mut table {
+            table.cohorts.remove(&self.name);
+        }
+        std::mem::take(&mut line.waiting)
+    }
+
+    pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64) {
+        let mut line = self.line.lock();
+        if line.turn == turn {
+            line.held = Some(claim);
+        }
+    }
+}
+
+impl<N> fmt::Debug for Cohorts<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cohorts({} lines)", self.table.lock().cohorts.len())
+    }
+}

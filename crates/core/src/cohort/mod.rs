@@ -1,0 +1,70 @@
+//! A cohort: the tasks of one client that want the same mutex stand in one local line, behind one claim in the store.
+//!
+//! The first of them *leads*: it stands in the store's line for all. When it gives the hold back, the hold is passed to the
+//! next of the local line, with the next token, until [`Options::linger`](crate::Options::linger) has passed since the
+//! store granted the claim, or the token has no number left for another pass. Then the claim leaves, and the next of the
+//! local line leads: it stands in the store's line anew, behind the others.
+//!
+//! A leader that gives up while its claim waits leaves that claim to the next one, with its place. If the claim is lost
+//! while somebody holds it, the next one leads at once, whatever that holder does. What the store says to a leader that it
+//! does not serve, it says to all: each of them would have heard the same.
+//!
+//! A turn has a number. Whoever leads or holds acts for the line only as long as the number is its own.
+
+mod line;
+mod turn;
+mod waiting;
+
+use std::sync::Arc;
+
+use self::line::{Cohort, Cohorts as Lines};
+pub(crate) use self::turn::{Baton, Lead, News};
+use self::turn::turn_away;
+pub(crate) use self::waiting::Waiting;
+use crate::{Error, Name};
+
+/// All local lines of a client.
+pub(crate) type Cohorts = Lines<News>;
+
+/// What becomes of a task that wants a name.
+pub(crate) enum Entered {
+    Leads(Lead),
+    Waits(Waiting<News>),
+    /// The client takes no more locks.
+    Closed,
+}
+
+impl Lines<News> {
+    /// Stands in the local line of a name.
+    pub(crate) fn enter(self: &Arc<Self>, name: &Name) -> Entered {
+        let mut table = self.table.lock();
+        if table.is_closed {
+            return Entered::Closed;
+        }
+        if let Some(cohort) = table.cohorts.get(name) {
+            return Entered::Waits(cohort.stand());
+        }
+        let cohort = Cohort::new(name.clone(), Arc::downgrade(self));
+        table.cohorts.insert(name.clone(), cohort.clone());
+        drop(table);
+        Entered::Leads(Lead::first_of(cohort))
+    }
+
+    /// Whether a task of this client holds the name, so that nobody need ask the store.
+    pub(crate) fn is_held(&self, name: &Name) -> bool {
+        let cohort = self.table.lock().cohorts.get(name).cloned();
+        cohort.is_some_and(|cohort| cohort.line.lock().held.is_some())
+    }
+
+    /// Nobody enters any more, and those that wait hear this error.
+    pub(crate) fn close(&self, error: &Error) {
+        let mut table = self.table.lock();
+        table.is_closed = true;
+        let all: Vec<Arc<Cohort<News>>> = table.cohorts.values().cloned().collect();
+        drop(table);
+        for cohort in all {
+            let waiting = std::mem::take(&mut cohort.line.lock().waiting);
+            turn_away(waiting, error);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A turn of a local line: first somebody leads, then the hold is passed along.
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::line::Cohort;
+use super::waiting::Waiter;
+use crate::backend::{Grant, Moment};
+use crate::owned_claim::OwnedClaim;
+use crate::registry::Followers;
+use crate::{ClaimId, Error};
+
+/// The news for a task in a local line.
+pub(crate) enum News {
+    /// It stands in the store's line for all from now on.
+    Leads(Lead),
+    /// It holds.
+    Passed(Baton),
+    Failed(Error),
+}
+
+/// The duty of the first of a local line: to stand in the store's line for all. Who drops it hands it on, with the claim
+/// that waits.
+pub(crate) struct Lead {
+    cohort: Arc<Cohort<News>>,
+    turn: u64,
+    /// The claim that stands in the store's line.
+    pub(crate) waits: Option<OwnedClaim>,
+    is_handed_on: bool,
+}
+
+impl Lead {
+    pub(super) fn first_of(cohort: Arc<Cohort<News>>) -> Self {
+        Self { cohort, turn: 0, waits: None, is_handed_on: false }
+    }
+
+    /// The claim holds.
+    pub(crate) fn holds(mut self, owned: OwnedClaim, grant: Grant) -> Baton {
+        self.is_handed_on = true;
+        Baton::begin(self.cohort.clone(), self.turn, owned, grant)
+    }
+
+    /// The store's answer is one for all.
+    pub(crate) fn fails(mut self, error: &Error) {
+        self.is_handed_on = true;
+        turn_away(self.cohort.disband(self.turn), error);
+    }
+
+    /// The turn is over: the next of the local line leads.
+    pub(super) fn pass_on(cohort: &Arc<Cohort<News>>, turn: u64, waits: Option<OwnedClaim>) {
+        let (mut turn, mut waits) = (turn, waits);
+        while let Some((next_turn, waiter)) = cohort.next_turn(turn) {
+            let lead = Self { cohort: cohort.clone(), turn: next_turn, waits, is_handed_on: false };
+            match waiter.give(News::Leads(lead)) {
+                Some(News::Leads(mut refused)) => {
+                    refused.is_handed_on = true;
+                    (turn, waits) = (next_turn, refused.waits.take());
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        if !self.is_handed_on {
+            Self::pass_on(&self.cohort, self.turn, self.waits.take());
+        }
+    }
+}
+
+/// A hold that is passed along a local line. Whoever drops it passes it on, or ends the turn.
+pub(crate) struct Baton {
+    cohort: Arc<Cohort<News>>,
+    turn: u64,
+    /// The claim, which leaves when nobody has it any more.
+    owned: Arc<OwnedClaim>,
+    pub(crate) grant: Grant,
+    /// How often the hold was passed on before.
+    pub(crate) pass: u32,
+    /// From then on it is not passed on.
+    ends: Moment,
+    is_given: bool,
+}
+
+impl Baton {
+    pub(super) fn begin(cohort: Arc<Cohort<News>>, turn: u64, owned: OwnedClaim, grant: Grant) -> Self {
+        let linger = cohort.all.upgrade().map_or(Duration::ZERO, |all| all.linger);
+        let ends = owned.live.clock.now() + linger;
+        let (entry, claim) = (owned.entry.clone(), owned.entry.claim.id);
+        cohort.is_held_by(claim, turn);
+        let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
+        entry.leads(followers);
+        let baton = Self { cohort, turn, owned: Arc::new(owned), grant, pass: 0, ends, is_given: false };
+        if entry.loss().is_some() {
+            baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
+        }
+        baton
+    }
+
+    /// Gives the hold to the next of the local line. Returns whether there was one, and the turn is not over.
+    pub(crate) fn pass_on(&mut self) -> bool {
+        if std::mem::replace(&mut self.is_given, true) {
+            return false;
+        }
+        let is_passed = self.pass_to_next();
+        if !is_passed {
+            Lead::pass_on(&self.cohort, self.turn, None);
+        }
+        is_passed
+    }
+
+    fn pass_to_next(&self) -> bool {
+        let now = self.owned.live.clock.now();
+        if now >= self.ends || self.owned.loss_at(now).is_some() {
+            return false;
+        }
+        let mut token = self.grant.token;
+        while let Some(next) = token.next_pass()
+            && self.cohort.has_waiting()
+            && let Some(pass) = self.owned.live.registry.pass_on(&self.owned.entry)
+            && let Some(waiter) = self.cohort.next_in(self.turn)
+        {
+            token = next;
+            match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }, pass))) {
+                Some(News::Passed(mut refused)) => refused.is_given = true,
+                _ => return true,
+            }
+        }
+        false
+    }
+
+    fn next(&self, grant: Grant, pass: u32) -> Self {
+        let Self { cohort, turn, owned, ends, .. } = self;
+        Self {
+            cohort: cohort.clone(),
+            turn: *turn,
+            owned: owned.clone(),
+            grant,
+            pass,
+            ends: *ends,
+            is_given: false,
+        }
+    }
+}
+
+impl Deref for Baton {
+    type Target = OwnedClaim;
+
+    fn deref(&self) -> &OwnedClaim {
+        &self.owned
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        self.pass_on();
+    }
+}
+
+impl Followers for Cohort<News> {
+    fn are_without(self: Arc<Self>, claim: ClaimId) {
+        let turn = {
+            let line = self.line.lock();
+            if line.held != Some(claim) {
+                return; // its leader hears of it, and stands in line anew
+            }
+            line.turn
+        };
+        Lead::pass_on(&self, turn, None);
+    }
+}
+
+/// These hear this error.
+pub(super) fn turn_away(waiting: impl IntoIterator<Item = Arc<Waiter<News>>>, error: &Error) {
+    for waiter in waiting {
+        drop(waiter.give(News::Failed(error.clone()))); // gone already
+    }
+}

@@ -1,0 +1,78 @@
+//! A place in a local line, and the news for who stands there.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::shield;
+use crate::sync::Mutex;
+
+/// The place of a task in a local line, as the line sees it.
+pub(super) struct Waiter<N>(Mutex<Stage<N>>);
+
+enum Stage<N> {
+    Waits(Option<Waker>),
+    Told(N),
+    /// It has its news, or wants none any more.
+    Gone,
+}
+
+impl<N> Default for Waiter<N> {
+    fn default() -> Self {
+        Self(Mutex::new(Stage::Waits(None)))
+    }
+}
+
+impl<N> Waiter<N> {
+    /// Tells it, and gives the news back if nobody wants them any more.
+    pub(super) fn give(&self, news: N) -> Option<N> {
+        let mut stage = self.0.lock();
+        let Stage::Waits(waker) = &mut *stage else {
+            drop(stage);
+            return Some(news);
+        };
+        let waker = waker.take();
+        *stage = Stage::Told(news);
+        drop(stage); // a waker may run anything
+        waker.into_iter().for_each(shield::wake);
+        None
+    }
+}
+
+/// A wait in a local line.
+///
+/// # Cancel safety
+/// Whoever drops it has left. What it was told meanwhile goes to the next one.
+pub(crate) struct Waiting<N>(Arc<Waiter<N>>);
+
+impl<N> Waiting<N> {
+    pub(super) const fn of(waiter: Arc<Waiter<N>>) -> Self {
+        Self(waiter)
+    }
+}
+
+impl<N> Future for Waiting<N> {
+    type Output = N;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<N> {
+        let own = cx.waker().clone(); // before the lock: it may run anything
+        let mut stage = self.0.0.lock();
+        let before = match std::mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Told(news) => return Poll::Ready(news),
+            Stage::Waits(before) => before,
+            Stage::Gone => None,
+        };
+        *stage = Stage::Waits(Some(own));
+        drop(stage);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl<N> Drop for Waiting<N> {
+    fn drop(&mut self) {
+        let stage = std::mem::replace(&mut *self.0.0.lock(), Stage::Gone);
+        drop(stage); // without the lock: a hold or a lead goes on to the next one
+    }
+}

@@ -1,0 +1,237 @@
+//! A hold is passed on among the tasks of one client: to those who wait, in their order, with growing tokens, and not for
+//! longer than `linger`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidelock_core::prelude::*;
+use tidelock_core::{ErrorKind, Options};
+use tidelock_memory::{Clock, Store};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::condition::until;
+use crate::line::until_empty;
+
+type Done = tidelock_core::Result<()>;
+
+const LINGER: Duration = Duration::from_millis(10);
+const TTL: Duration = Duration::from_secs(15);
+
+fn options() -> Options {
+    Options::new().ttl(TTL).linger(LINGER)
+}
+
+/// Asks for a mutex, and has its place in the local line when this returns.
+async fn asks(locks: &Arc<dyn Locks>, name: &str) -> JoinHandle<tidelock_core::Result<Guard>> {
+    let mutex = locks.mutex(name).expect("a good name");
+    let asking = tokio::spawn(async move { mutex.lock().await });
+    tokio::task::yield_now().await;
+    asking
+}
+
+async fn granted(asking: JoinHandle<tidelock_core::Result<Guard>>) -> Guard {
+    asking.await.expect("no panic").expect("a grant")
+}
+
+async fn claims(locks: &Arc<dyn Locks>, name: &str) -> usize {
+    locks.inspect(name).await.map_or(0, |line| line.claims.len())
+}
+
+#[tokio::test]
+async fn a_hold_is_passed_on_in_order_behind_one_claim() -> Done {
+    let locks = Store::new().attach(options())?;
+    let first = locks.mutex("m")?.lock().await?;
+    let mut asking = Vec::new();
+    for _ in 0..20 {
+        asking.push(asks(&locks, "m").await);
+    }
+    let (claim, mut token) = (first.claim(), first.token());
+    first.release().await?.confirmed()?;
+    for asking in asking {
+        let guard = granted(asking).await;
+        assert_eq!((guard.claim(), guard.token().get()), (claim, token.get() + 1));
+        assert_eq!(claims(&locks, "m").await, 1, "a local line has one claim");
+        token = guard.token();
+        guard.release().await?.confirmed()?;
+    }
+    until_empty(&locks, "m").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_hold_is_passed_on_31_times_and_not_after_its_linger() -> Done {
+    let clock = Clock::manual();
+    let locks = Store::with_clock(&clock).attach(options())?;
+    let mut guard = locks.mutex("m")?.lock().await?;
+    let first = guard.claim();
+    for pass in 1..=32 {
+        let asking = asks(&locks, "m").await;
+        drop(guard);
+        guard = granted(asking).await;
+        assert_eq!(guard.claim() == first, pass < 32, "pass {pass}");
+    }
+    let (second, asking) = (guard.claim(), asks(&locks, "m").await);
+    clock.advance(LINGER);
+    guard.release().await?.confirmed()?;
+    let guard = granted(asking).await;
+    assert_ne!(guard.claim(), second);
+    guard.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn others_get_their_turn_when_it_is_over() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.attach(options())?, store.attach(options())?);
+    let guard = ours.mutex("m")?.lock().await?;
+    let theirs = asks(&others, "m").await;
+    until("they stand in line", async || claims(&ours, "m").await == 2).await;
+    let (second, third) = (asks(&ours, "m").await, asks(&ours, "m").await);
+    guard.release().await?.confirmed()?;
+    let guard = granted(second).await;
+    assert!(!theirs.is_finished(), "the hold was passed on");
+    clock.advance(LINGER);
+    guard.release().await?.confirmed()?;
+    let guard = granted(theirs).await;
+    assert!(!third.is_finished(), "it stands behind them");
+    guard.release().await?.confirmed()?;
+    granted(third).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn a_leader_that_gives_up_leaves_its_place_to_the_next() -> Done {
+    let store = Store::new();
+    let (ours, others) = (store.attach(options())?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let (leader, next) = (asks(&ours, "m").await, asks(&ours, "m").await);
+    until("it stands in line", async || claims(&ours, "m").await == 2).await;
+    let place = ours.inspect("m").await?.claims[1].id;
+    leader.abort();
+    assert!(leader.await.is_err());
+    held.release().await?.confirmed()?;
+    let guard = granted(next).await;
+    assert_eq!(guard.claim(), place);
+    guard.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn who_gives_up_is_passed_over_also_when_it_was_told() -> Done {
+    let locks = Store::new().attach(options())?;
+    let guard = locks.mutex("m")?.lock().await?;
+    let (gives_up, is_told, next) =
+        (asks(&locks, "m").await, asks(&locks, "m").await, asks(&locks, "m").await);
+    gives_up.abort();
+    assert!(gives_up.await.is_err());
+    guard.release().await?.confirmed()?;
+    is_told.abort(); // it has the hold, and has not run since
+    let _ = is_told.await;
+    granted(next).await.release().await?.confirmed()?;
+    until_empty(&locks, "m").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_hold_that_was_passed_on_is_over_for_who_had_it() -> Done {
+    let locks = Store::new().attach(options())?;
+    let guard = locks.mutex("m")?.lock().await?;
+    let (lost, next) = (guard.lost(), asks(&locks, "m").await);
+    drop(guard);
+    lost.await;
+    let guard = granted(next).await;
+    assert_eq!(guard.state(), State::Held);
+    guard.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn who_waits_behind_a_lost_claim_stands_in_line_anew_whatever_its_holder_does() -> Done {
+    let store = Store::new();
+    let locks = store.attach(options())?;
+    let stuck = locks.mutex("m")?.lock().await?;
+    let next = asks(&locks, "m").await;
+    assert!(locks.evict("m", stuck.claim()).await?);
+    let guard = granted(next).await;
+    assert_eq!(stuck.state(), State::Lost);
+    assert!(guard.claim() != stuck.claim() && guard.token() > stuck.token());
+    let behind = asks(&locks, "m").await;
+    drop(stuck); // its turn is over: it gives nothing to anybody
+    tokio::task::yield_now().await;
+    assert!(!behind.is_finished());
+    guard.release().await?.confirmed()?;
+    granted(behind).await.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_try_is_answered_by_the_local_line_and_patience_ends() -> Done {
+    let locks = Store::new().attach(options())?;
+    let mutex = locks.mutex("m")?;
+    let guard = mutex.lock().await?;
+    assert!(mutex.try_lock().await?.is_none());
+    assert!(mutex.lock_within(Duration::from_millis(5)).await?.is_none());
+    guard.release().await?.confirmed()?;
+    let guard = mutex.try_lock().await?.expect("it is free");
+    assert!(mutex.lock_within(Duration::from_millis(5)).await?.is_none());
+    guard.release().await?.confirmed()?;
+    until_empty(&locks, "m").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_close_and_a_drain_turn_away_those_that_wait() -> Done {
+    for drains in [false, true] {
+        let locks = Store::new().attach(options())?;
+        let guard = locks.mutex("m")?.lock().await?;
+        let waiting = [asks(&locks, "m").await, asks(&locks, "m").await];
+        let ending = {
+            let locks = locks.clone();
+            tokio::spawn(async move { if drains { locks.drain().await.map(drop) } else { locks.close().await } })
+        };
+        for waiting in waiting {
+            let error = waiting.await.expect("no panic").expect_err("it takes no locks");
+            assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        }
+        drop(guard);
+        ending.await.expect("no panic")?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_several_clients_holds_one_at_a_time_with_growing_tokens() -> Done {
+    let store = Store::new();
+    let (newest, is_held) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let locks = store.attach(options())?;
+        for task in 0..16 {
+            let (mutex, newest, is_held) = (locks.mutex("m")?, newest.clone(), is_held.clone());
+            tasks.spawn(async move {
+                for round in 0..200 {
+                    let patience = Duration::from_micros(if (task + round) % 3 == 0 { 50 } else { 10_000_000 });
+                    let Some(guard) = mutex.lock_within(patience).await? else { continue };
+                    assert!(!is_held.swap(true, Ordering::SeqCst), "two hold");
+                    let token = guard.token().get();
+                    assert!(newest.swap(token, Ordering::SeqCst) < token);
+                    is_held.store(false, Ordering::SeqCst);
+                    if round % 2 == 0 {
+                        guard.release().await?.confirmed()?;
+                    }
+                }
+                Done::Ok(())
+            });
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("no panic")?;
+    }
+    let locks = store.attach(options())?;
+    until_empty(&locks, "m").await;
+    locks.close().await
+}
