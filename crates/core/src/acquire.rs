@@ -116,7 +116,10 @@ impl Client {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant)))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
-                lead.fails(&error);
+                let is_over = self.clock().now() >= by; // its own patience is: the next one may have more
+                if !is_over {
+                    lead.fails(&error);
+                }
                 Err(error)
             }
         }

@@ -31,6 +31,8 @@ pub(super) struct Cohort<N> {
 
 pub(super) struct Line<N> {
     pub(super) waiting: VecDeque<Arc<Waiter<N>>>,
+    /// How many have come.
+    came: u64,
     pub(super) turn: u64,
     /// The claim that is held, while somebody holds it.
     pub(super) held: Option<ClaimId>,
@@ -49,14 +51,21 @@ impl<N> Cohorts<N> {
 
 impl<N> Cohort<N> {
     pub(super) fn new(name: Name, all: Weak<Cohorts<N>>) -> Arc<Self> {
-        let line = Line { waiting: VecDeque::new(), turn: 0, held: None };
+        let line = Line { waiting: VecDeque::new(), came: 0, turn: 0, held: None };
         Arc::new(Self { name, all, line: Mutex::new(line) })
     }
 
     pub(super) fn stand(&self) -> Waiting<N> {
-        let waiter = Arc::<Waiter<N>>::default();
-        self.line.lock().waiting.push_back(waiter.clone());
+        let mut line = self.line.lock();
+        let waiter = Arc::new(Waiter::new(line.came));
+        line.came += 1;
+        line.waiting.push_back(waiter.clone());
         Waiting::of(waiter)
+    }
+
+    /// How many have come up to now.
+    pub(super) fn came(&self) -> u64 {
+        self.line.lock().came
     }
 
     /// The first of those that wait, for whoever has this turn.
@@ -90,20 +99,15 @@ impl<N> Cohort<N> {
         next.map(|next| (line.turn, next))
     }
 
-    /// All that wait. The local line is over.
-    pub(super) fn disband(&self, turn: u64) -> VecDeque<Arc<Waiter<N>>> {
-        let all = self.all.upgrade();
-        let mut table = all.as_ref().map(|all| all.table.lock());
+    /// Those that wait and were among the first so many to come. They leave the local line.
+    pub(super) fn take_first(&self, turn: u64, count: u64) -> VecDeque<Arc<Waiter<N>>> {
         let mut line = self.line.lock();
         if line.turn != turn {
             return VecDeque::new();
         }
-        line.turn += 1;
-        line.held = None;
-        if let Some(table) = &mut table {
-            table.cohorts.remove(&self.name);
-        }
-        std::mem::take(&mut line.waiting)
+        let stay = line.waiting.partition_point(|waiter| waiter.number < count);
+        let stay = line.waiting.split_off(stay);
+        std::mem::replace(&mut line.waiting, stay)
     }
 
     pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64) {

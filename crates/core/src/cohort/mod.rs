@@ -6,8 +6,8 @@
 //! local line leads: it stands in the store's line anew, behind the others.
 //!
 //! A leader that gives up while its claim waits leaves that claim to the next one, with its place. If the claim is lost
-//! while somebody holds it, the next one leads at once, whatever that holder does. What the store says to a leader that it
-//! does not serve, it says to all: each of them would have heard the same.
+//! while somebody holds it, the next one leads at once, whatever that holder does. A leader that the store does not serve
+//! takes along those that came before it led: they have waited as long.
 //!
 //! A turn has a number. Whoever leads or holds acts for the line only as long as the number is its own.
 

@@ -25,6 +25,8 @@ pub(crate) enum News {
 pub(crate) struct Lead {
     cohort: Arc<Cohort<News>>,
     turn: u64,
+    /// How many had come when it began.
+    came_before: u64,
     /// The claim that stands in the store's line.
     pub(crate) waits: Option<OwnedClaim>,
     is_handed_on: bool,
@@ -32,7 +34,7 @@ pub(crate) struct Lead {
 
 impl Lead {
     pub(super) fn first_of(cohort: Arc<Cohort<News>>) -> Self {
-        Self { cohort, turn: 0, waits: None, is_handed_on: false }
+        Self { cohort, turn: 0, came_before: 0, waits: None, is_handed_on: false }
     }
 
     /// The claim holds.
@@ -41,17 +43,18 @@ impl Lead {
         Baton::begin(self.cohort.clone(), self.turn, owned, grant)
     }
 
-    /// The store's answer is one for all.
-    pub(crate) fn fails(mut self, error: &Error) {
-        self.is_handed_on = true;
-        turn_away(self.cohort.disband(self.turn), error);
+    /// The store has not served it. Those that came before it led have waited as long as it has, so they hear the same;
+    /// of the others the next one leads.
+    pub(crate) fn fails(self, error: &Error) {
+        turn_away(self.cohort.take_first(self.turn, self.came_before), error);
     }
 
     /// The turn is over: the next of the local line leads.
     pub(super) fn pass_on(cohort: &Arc<Cohort<News>>, turn: u64, waits: Option<OwnedClaim>) {
         let (mut turn, mut waits) = (turn, waits);
         while let Some((next_turn, waiter)) = cohort.next_turn(turn) {
-            let lead = Self { cohort: cohort.clone(), turn: next_turn, waits, is_handed_on: false };
+            let (cohort, came_before) = (cohort.clone(), cohort.came());
+            let lead = Self { cohort, turn: next_turn, came_before, waits, is_handed_on: false };
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
                     refused.is_handed_on = true;

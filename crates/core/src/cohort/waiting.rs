@@ -9,7 +9,11 @@ use crate::shield;
 use crate::sync::Mutex;
 
 /// The place of a task in a local line, as the line sees it.
-pub(super) struct Waiter<N>(Mutex<Stage<N>>);
+pub(super) struct Waiter<N> {
+    /// How many came before.
+    pub(super) number: u64,
+    stage: Mutex<Stage<N>>,
+}
 
 enum Stage<N> {
     Waits(Option<Waker>),
@@ -18,16 +22,14 @@ enum Stage<N> {
     Gone,
 }
 
-impl<N> Default for Waiter<N> {
-    fn default() -> Self {
-        Self(Mutex::new(Stage::Waits(None)))
-    }
-}
-
 impl<N> Waiter<N> {
+    pub(super) fn new(number: u64) -> Self {
+        Self { number, stage: Mutex::new(Stage::Waits(None)) }
+    }
+
     /// Tells it, and gives the news back if nobody wants them any more.
     pub(super) fn give(&self, news: N) -> Option<N> {
-        let mut stage = self.0.lock();
+        let mut stage = self.stage.lock();
         let Stage::Waits(waker) = &mut *stage else {
             drop(stage);
             return Some(news);
@@ -57,7 +59,7 @@ impl<N> Future for Waiting<N> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<N> {
         let own = cx.waker().clone(); // before the lock: it may run anything
-        let mut stage = self.0.0.lock();
+        let mut stage = self.0.stage.lock();
         let before = match std::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Told(news) => return Poll::Ready(news),
             Stage::Waits(before) => before,
@@ -72,7 +74,7 @@ impl<N> Future for Waiting<N> {
 
 impl<N> Drop for Waiting<N> {
     fn drop(&mut self) {
-        let stage = std::mem::replace(&mut *self.0.0.lock(), Stage::Gone);
+        let stage = std::mem::replace(&mut *self.0.stage.lock(), Stage::Gone);
         drop(stage); // without the lock: a hold or a lead goes on to the next one
     }
 }

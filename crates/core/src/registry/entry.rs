@@ -390,6 +390,7 @@ impl Entry {
     }
 
     /// Whether it holds, and was passed on so often.
+    #[cfg(tidelock_simulation)]
     pub(crate) fn is_in_pass(&self, pass: u32) -> bool {
         matches!(&*self.life.lock(), Life::Held { pass: now, .. } if *now == pass)
     }

@@ -209,7 +209,7 @@ async fn a_crowd_of_several_clients_holds_one_at_a_time_with_growing_tokens() ->
     let (newest, is_held) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut tasks = JoinSet::new();
     for _ in 0..4 {
-        let locks = store.attach(options())?;
+        let locks = store.connect(options()).await?;
         for task in 0..16 {
             let (mutex, newest, is_held) = (locks.mutex("m")?, newest.clone(), is_held.clone());
             tasks.spawn(async move {
