@@ -76,11 +76,17 @@ impl Client {
 
     /// In the store's line, or behind others of this client that want the same mutex.
     async fn stand_somewhere(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
-        if self.cohorts().is_on() && want.kind == Kind::Mutex {
+        if self.cohorts().is_on() && want.kind != Kind::Semaphore {
             match patience {
                 Patience::Wait => return self.stand_in_cohort(want, by).await,
-                Patience::Now if self.cohorts().is_held(want.name) => return Ok(None),
-                Patience::Now => {}
+                Patience::Now => {
+                    let said = self.cohorts().tried(want.name, want.reads(), self.clock().now());
+                    match said {
+                        Some(Some(baton)) if baton.loss().is_some() => {}
+                        Some(said) => return Ok(said.map(Guard::passed)),
+                        None => {}
+                    }
+                }
             }
         }
         let granted = self.stand_in_line(want, patience, by, &mut None).await?;
@@ -91,9 +97,11 @@ impl Client {
         loop {
             // Yields now and then, also if the hold is always passed on at once.
             tokio::task::coop::consume_budget().await;
-            let lead = match self.cohorts().enter(want.name) {
+            let lead = match self.cohorts().enter(want.name, want.reads(), self.clock().now()) {
                 Entered::Closed => return Err(self.takes_no_locks()),
                 Entered::Leads(lead) => lead,
+                Entered::Shares(baton) if baton.loss().is_some() => continue,
+                Entered::Shares(baton) => return Ok(Some(Guard::passed(baton))),
                 Entered::Waits(waiting) => {
                     progress::waiting();
                     match deadline::by(&self.clock(), |_| by, waiting).await {
@@ -113,7 +121,7 @@ impl Client {
     /// Stands in the store's line for all that stand behind.
     async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
         match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits).await {
-            Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant)))),
+            Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
                 let is_over = self.clock().now() >= by; // its own patience is: the next one may have more
@@ -256,6 +264,11 @@ fn outlived(max_hold: Duration) -> Error {
 impl Want<'_> {
     fn claim(&self, id: ClaimId) -> Claim {
         Claim::new(id, self.name.clone(), self.kind, self.weight, self.capacity.get())
+    }
+
+    /// Whether others of its kind may hold too.
+    fn reads(&self) -> bool {
+        self.kind == Kind::RwLock && self.weight != Weight::MAX
     }
 }
 

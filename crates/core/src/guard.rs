@@ -66,7 +66,14 @@ impl Owned {
     const fn pass(&self) -> u32 {
         match self {
             Self::Alone(_) => 0,
-            Self::Passed(baton) => baton.pass,
+            Self::Passed(baton) => baton.pass(),
+        }
+    }
+
+    /// A writer has become a reader.
+    fn now_reads(&mut self) {
+        if let Self::Passed(baton) = self {
+            baton.now_reads();
         }
     }
 
@@ -287,7 +294,7 @@ impl WriteGuard {
     /// # Cancel safety
     /// Dropping the future gives the lock back.
     pub async fn downgrade(self) -> Result<Guard> {
-        let guard = self.0;
+        let mut guard = self.0;
         if let Some(loss) = guard.owned.loss() {
             return Err(loss.error("the lock was lost before").during("downgrade").on(guard.name()));
         }
@@ -301,6 +308,7 @@ impl WriteGuard {
             _ => error,
         };
         lightened.await.map_err(|error| lost(error).during("downgrade").on(guard.name()))?;
+        guard.owned.now_reads();
         Ok(guard)
     }
 

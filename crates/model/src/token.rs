@@ -43,6 +43,12 @@ impl Token {
         if next.store_order() == self.store_order() { Some(next) } else { None }
     }
 
+    /// How often the store's grant was passed on before, inside its process.
+    #[must_use]
+    pub const fn pass(self) -> u32 {
+        (self.0 & ((1 << PASS_BITS) - 1)) as u32
+    }
+
     /// The number to send to the resource and to store there.
     #[must_use]
     pub const fn get(self) -> u64 {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::share::Share;
 use super::waiting::{Waiter, Waiting};
 use crate::sync::Mutex;
 use crate::{ClaimId, Name};
@@ -32,10 +33,14 @@ pub(super) struct Cohort<N> {
 pub(super) struct Line<N> {
     pub(super) waiting: VecDeque<Arc<Waiter<N>>>,
     /// How many have come.
-    came: u64,
+    pub(super) came: u64,
     pub(super) turn: u64,
     /// The claim that is held, while somebody holds it.
     pub(super) held: Option<ClaimId>,
+    /// How more readers can share it.
+    pub(super) share: Option<Share>,
+    /// How many share it.
+    pub(super) sharing: u32,
 }
 
 impl<N> Cohorts<N> {
@@ -51,16 +56,8 @@ impl<N> Cohorts<N> {
 
 impl<N> Cohort<N> {
     pub(super) fn new(name: Name, all: Weak<Cohorts<N>>) -> Arc<Self> {
-        let line = Line { waiting: VecDeque::new(), came: 0, turn: 0, held: None };
+        let line = Line { waiting: VecDeque::new(), came: 0, turn: 0, held: None, share: None, sharing: 0 };
         Arc::new(Self { name, all, line: Mutex::new(line) })
-    }
-
-    pub(super) fn stand(&self) -> Waiting<N> {
-        let mut line = self.line.lock();
-        let waiter = Arc::new(Waiter::new(line.came));
-        line.came += 1;
-        line.waiting.push_back(waiter.clone());
-        Waiting::of(waiter)
     }
 
     /// How many have come up to now.
@@ -68,14 +65,15 @@ impl<N> Cohort<N> {
         self.line.lock().came
     }
 
-    /// The first of those that wait, for whoever has this turn.
+    /// The first of those that wait, for whoever has this turn, unless it wants to read.
     pub(super) fn next_in(&self, turn: u64) -> Option<Arc<Waiter<N>>> {
         let mut line = self.line.lock();
-        if line.turn == turn { line.waiting.pop_front() } else { None }
+        if line.turn == turn { line.pop_if(false) } else { None }
     }
 
+    /// Whether the first of those that wait wants what a writer or the holder of a mutex has.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.line.lock().waiting.is_empty()
+        self.line.lock().waiting.front().is_some_and(|waiter| !waiter.reads)
     }
 
     /// This turn is over: begins the next one, and returns its number and the first of those that wait. Without any, the
@@ -88,8 +86,7 @@ impl<N> Cohort<N> {
         if line.turn != turn {
             return None;
         }
-        line.turn += 1;
-        line.held = None;
+        line.begin_turn();
         let next = line.waiting.pop_front();
         if next.is_none()
             && let Some(table) = &mut table
@@ -110,11 +107,45 @@ impl<N> Cohort<N> {
         std::mem::replace(&mut line.waiting, stay)
     }
 
-    pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64) {
+    /// The claim is held in this turn, and more readers can share it like this.
+    pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            line.held = Some(claim);
+            (line.held, line.share, line.sharing) = (Some(claim), share, 1);
         }
+    }
+
+    /// One of those that share gives it back. Returns whether it is the last one in this turn.
+    pub(super) fn is_last(&self, turn: u64) -> bool {
+        let mut line = self.line.lock();
+        if line.turn != turn {
+            return false;
+        }
+        line.sharing -= 1;
+        line.sharing == 0
+    }
+}
+
+impl<N> Line<N> {
+    /// Returns the number of the new turn.
+    pub(super) fn begin_turn(&mut self) -> u64 {
+        self.turn += 1;
+        (self.held, self.share, self.sharing) = (None, None, 0);
+        self.turn
+    }
+
+    /// The first of those that wait, if it `reads`, or does not.
+    pub(super) fn pop_if(&mut self, reads: bool) -> Option<Arc<Waiter<N>>> {
+        let is_meant = self.waiting.front().is_some_and(|waiter| waiter.reads == reads);
+        if is_meant { self.waiting.pop_front() } else { None }
+    }
+
+    /// Stands behind all that wait.
+    pub(super) fn stand(&mut self, reads: bool) -> Waiting<N> {
+        let waiter = Arc::new(Waiter::new(self.came, reads));
+        self.came += 1;
+        self.waiting.push_back(waiter.clone());
+        Waiting::of(waiter)
     }
 }
 

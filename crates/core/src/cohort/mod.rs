@@ -9,18 +9,25 @@
 //! while somebody holds it, the next one leads at once, whatever that holder does. A leader that the store does not serve
 //! takes along those that came before it led: they have waited as long.
 //!
+//! The readers of a read-write lock share a claim: the leader's, together with all readers that stand behind it without a
+//! writer in between, and those that come later. Whoever comes and can share no more, a writer or a reader after that
+//! time, leads at once, while they still read: so a writer has its place in the store's line as soon as without a cohort.
+//! A writer's claim is passed on like a mutex, to writers only; one that becomes a reader begins to share its claim.
+//!
 //! A turn has a number. Whoever leads or holds acts for the line only as long as the number is its own.
 
 mod line;
+mod share;
 mod turn;
 mod waiting;
 
 use std::sync::Arc;
 
 use self::line::{Cohort, Cohorts as Lines};
-pub(crate) use self::turn::{Baton, Lead, News};
 use self::turn::turn_away;
+pub(crate) use self::turn::{Baton, Lead, News};
 pub(crate) use self::waiting::Waiting;
+use crate::backend::Moment;
 use crate::{Error, Name};
 
 /// All local lines of a client.
@@ -29,20 +36,22 @@ pub(crate) type Cohorts = Lines<News>;
 /// What becomes of a task that wants a name.
 pub(crate) enum Entered {
     Leads(Lead),
+    /// It shares what others of this client read.
+    Shares(Baton),
     Waits(Waiting<News>),
     /// The client takes no more locks.
     Closed,
 }
 
 impl Lines<News> {
-    /// Stands in the local line of a name.
-    pub(crate) fn enter(self: &Arc<Self>, name: &Name) -> Entered {
+    /// Stands in the local line of a name, for a lock that `reads` or that excludes all others.
+    pub(crate) fn enter(self: &Arc<Self>, name: &Name, reads: bool, now: Moment) -> Entered {
         let mut table = self.table.lock();
         if table.is_closed {
             return Entered::Closed;
         }
         if let Some(cohort) = table.cohorts.get(name) {
-            return Entered::Waits(cohort.stand());
+            return cohort.enter(reads, now);
         }
         let cohort = Cohort::new(name.clone(), Arc::downgrade(self));
         table.cohorts.insert(name.clone(), cohort.clone());
@@ -50,10 +59,14 @@ impl Lines<News> {
         Entered::Leads(Lead::first_of(cohort))
     }
 
-    /// Whether a task of this client holds the name, so that nobody need ask the store.
-    pub(crate) fn is_held(&self, name: &Name) -> bool {
-        let cohort = self.table.lock().cohorts.get(name).cloned();
-        cohort.is_some_and(|cohort| cohort.line.lock().held.is_some())
+    /// What the local line says to somebody without patience: a share, or `None` because a task of this client holds the
+    /// lock. If it says nothing, the store has to be asked.
+    pub(crate) fn tried(&self, name: &Name, reads: bool, now: Moment) -> Option<Option<Baton>> {
+        let cohort = self.table.lock().cohorts.get(name).cloned()?;
+        match cohort.try_share(reads, now) {
+            Some(baton) => Some(Some(baton)),
+            None => cohort.excludes(reads).then_some(None),
+        }
     }
 
     /// Nobody enters any more, and those that wait hear this error.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::line::Cohort;
+use super::share::Share;
 use super::waiting::Waiter;
 use crate::backend::{Grant, Moment};
 use crate::owned_claim::OwnedClaim;
@@ -34,13 +35,17 @@ pub(crate) struct Lead {
 
 impl Lead {
     pub(super) fn first_of(cohort: Arc<Cohort<News>>) -> Self {
-        Self { cohort, turn: 0, came_before: 0, waits: None, is_handed_on: false }
+        Self::of(cohort, 0, 0)
+    }
+
+    pub(super) const fn of(cohort: Arc<Cohort<News>>, turn: u64, came_before: u64) -> Self {
+        Self { cohort, turn, came_before, waits: None, is_handed_on: false }
     }
 
     /// The claim holds.
-    pub(crate) fn holds(mut self, owned: OwnedClaim, grant: Grant) -> Baton {
+    pub(crate) fn holds(mut self, owned: OwnedClaim, grant: Grant, reads: bool) -> Baton {
         self.is_handed_on = true;
-        Baton::begin(self.cohort.clone(), self.turn, owned, grant)
+        Baton::begin(self.cohort.clone(), self.turn, owned, grant, reads)
     }
 
     /// The store has not served it. Those that came before it led have waited as long as it has, so they hear the same;
@@ -49,12 +54,13 @@ impl Lead {
         turn_away(self.cohort.take_first(self.turn, self.came_before), error);
     }
 
-    /// The turn is over: the next of the local line leads.
+    /// The turn is over: the next of the local line leads. A claim that waits is of use to who wants the same; otherwise
+    /// it leaves.
     pub(super) fn pass_on(cohort: &Arc<Cohort<News>>, turn: u64, waits: Option<OwnedClaim>) {
         let (mut turn, mut waits) = (turn, waits);
         while let Some((next_turn, waiter)) = cohort.next_turn(turn) {
-            let (cohort, came_before) = (cohort.clone(), cohort.came());
-            let lead = Self { cohort, turn: next_turn, came_before, waits, is_handed_on: false };
+            let mut lead = Self::of(cohort.clone(), next_turn, cohort.came());
+            lead.waits = waits.take().filter(|waits| waits.entry.reads() == waiter.reads);
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
                     refused.is_handed_on = true;
@@ -81,32 +87,74 @@ pub(crate) struct Baton {
     /// The claim, which leaves when nobody has it any more.
     owned: Arc<OwnedClaim>,
     pub(crate) grant: Grant,
-    /// How often the hold was passed on before.
-    pub(crate) pass: u32,
     /// From then on it is not passed on.
     ends: Moment,
+    /// Whether other readers may share it.
+    reads: bool,
     is_given: bool,
 }
 
 impl Baton {
-    pub(super) fn begin(cohort: Arc<Cohort<News>>, turn: u64, owned: OwnedClaim, grant: Grant) -> Self {
+    pub(super) fn begin(
+        cohort: Arc<Cohort<News>>,
+        turn: u64,
+        owned: OwnedClaim,
+        grant: Grant,
+        reads: bool,
+    ) -> Self {
         let linger = cohort.all.upgrade().map_or(Duration::ZERO, |all| all.linger);
-        let ends = owned.live.clock.now() + linger;
+        let now = owned.live.clock.now();
+        let (owned, ends) = (Arc::new(owned), now + linger);
         let (entry, claim) = (owned.entry.clone(), owned.entry.claim.id);
-        cohort.is_held_by(claim, turn);
+        cohort.is_held_by(claim, turn, reads.then(|| Share::new(&owned, grant, ends)));
         let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
         entry.leads(followers);
-        let baton = Self { cohort, turn, owned: Arc::new(owned), grant, pass: 0, ends, is_given: false };
+        let baton = Self { cohort, turn, owned, grant, ends, reads, is_given: false };
         if entry.loss().is_some() {
             baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
+        } else if reads {
+            baton.cohort.share_out(turn, now);
         }
         baton
     }
 
-    /// Gives the hold to the next of the local line. Returns whether there was one, and the turn is not over.
+    /// One more reader of a claim. It may be lost already, and its longest hold has begun with the first reader.
+    pub(super) const fn of_share(
+        cohort: Arc<Cohort<News>>,
+        turn: u64,
+        owned: Arc<OwnedClaim>,
+        grant: Grant,
+        ends: Moment,
+    ) -> Self {
+        Self { cohort, turn, owned, grant, ends, reads: true, is_given: false }
+    }
+
+    /// A writer has become a reader, so others may share its claim.
+    pub(crate) fn now_reads(&mut self) {
+        let now = self.owned.live.clock.now();
+        self.reads = true;
+        let claim = self.owned.entry.claim.id;
+        let share = Share::new(&self.owned, self.grant, self.ends);
+        self.cohort.is_held_by(claim, self.turn, Some(share));
+        self.cohort.share_out(self.turn, now);
+    }
+
+    /// How often the hold was passed on before.
+    pub(crate) const fn pass(&self) -> u32 {
+        self.grant.token.pass()
+    }
+
+    /// Gives the hold to the next of the local line. Returns whether others of this client hold the claim now.
     pub(crate) fn pass_on(&mut self) -> bool {
         if std::mem::replace(&mut self.is_given, true) {
             return false;
+        }
+        self.owned.entry.end_pass(self.pass());
+        if self.reads {
+            if self.cohort.is_last(self.turn) {
+                Lead::pass_on(&self.cohort, self.turn, None);
+            }
+            return Arc::strong_count(&self.owned) > 1 && self.owned.loss().is_none();
         }
         let is_passed = self.pass_to_next();
         if !is_passed {
@@ -123,11 +171,11 @@ impl Baton {
         let mut token = self.grant.token;
         while let Some(next) = token.next_pass()
             && self.cohort.has_waiting()
-            && let Some(pass) = self.owned.live.registry.pass_on(&self.owned.entry)
+            && self.owned.live.registry.pass_on(&self.owned.entry)
             && let Some(waiter) = self.cohort.next_in(self.turn)
         {
             token = next;
-            match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }, pass))) {
+            match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }))) {
                 Some(News::Passed(mut refused)) => refused.is_given = true,
                 _ => return true,
             }
@@ -135,17 +183,10 @@ impl Baton {
         false
     }
 
-    fn next(&self, grant: Grant, pass: u32) -> Self {
+    fn next(&self, grant: Grant) -> Self {
         let Self { cohort, turn, owned, ends, .. } = self;
-        Self {
-            cohort: cohort.clone(),
-            turn: *turn,
-            owned: owned.clone(),
-            grant,
-            pass,
-            ends: *ends,
-            is_given: false,
-        }
+        let (cohort, owned) = (cohort.clone(), owned.clone());
+        Self { cohort, turn: *turn, owned, grant, ends: *ends, reads: false, is_given: false }
     }
 }
 

@@ -12,6 +12,8 @@ use crate::sync::Mutex;
 pub(super) struct Waiter<N> {
     /// How many came before.
     pub(super) number: u64,
+    /// Whether it wants to read only.
+    pub(super) reads: bool,
     stage: Mutex<Stage<N>>,
 }
 
@@ -23,8 +25,8 @@ enum Stage<N> {
 }
 
 impl<N> Waiter<N> {
-    pub(super) fn new(number: u64) -> Self {
-        Self { number, stage: Mutex::new(Stage::Waits(None)) }
+    pub(super) fn new(number: u64, reads: bool) -> Self {
+        Self { number, reads, stage: Mutex::new(Stage::Waits(None)) }
     }
 
     /// Tells it, and gives the news back if nobody wants them any more.

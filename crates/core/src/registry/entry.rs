@@ -58,13 +58,13 @@ pub(crate) struct Entry {
 enum Life {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
-    /// `round` is the last round of renewals that had begun when the grant came; `pass` is how often the hold was passed
-    /// on.
+    /// `round` is the last round of renewals that had begun when the grant came. `over` has a bit for each pass of the
+    /// hold that is given back.
     Held {
         grant: Grant,
         round: u64,
-        pass: u32,
-        listeners: BTreeMap<u64, (Hears, Waker)>,
+        over: u32,
+        listeners: BTreeMap<u64, Listener>,
     },
     Gone(Loss),
 }
@@ -84,6 +84,14 @@ enum Hears {
     Loss,
     /// Its loss, and every change between held and in jeopardy.
     Change,
+}
+
+/// Who waits for the end of a hold.
+struct Listener {
+    hears: Hears,
+    /// Which pass of the hold; `None` for the claim, however often its hold is passed on.
+    pass: Option<u32>,
+    waker: Waker,
 }
 
 /// The news for a waiting claim.
@@ -128,6 +136,11 @@ impl Entry {
     /// A claim of this session that the store has and this client does not know. It is to be given back.
     pub(crate) fn stray(id: ClaimId, name: Name) -> Self {
         Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), None, 0)
+    }
+
+    /// Whether others of its kind may hold too.
+    pub(crate) fn reads(&self) -> bool {
+        self.claim.kind == Kind::RwLock && self.claim.weight != Weight::MAX
     }
 
     /// Others of this process stand in line behind it from now on.
@@ -238,13 +251,13 @@ impl Entry {
         let told = match &mut *self.life.lock() {
             Life::Held { listeners, .. } => {
                 let all = std::mem::take(listeners).into_iter();
-                let (told, rest) = all.partition(|(_, (hears, _))| *hears == Hears::Change);
+                let (told, rest) = all.partition(|(_, listener)| listener.hears == Hears::Change);
                 *listeners = rest; // those that are told come back with their next poll
                 told
             }
             _ => BTreeMap::new(),
         };
-        told.into_values().for_each(|(_, waker)| shield::wake(waker)); // without the lock: a waker may run anything
+        told.into_values().for_each(|told| shield::wake(told.waker)); // without the lock: a waker may run anything
     }
 
     pub(crate) fn is_in_jeopardy(&self) -> bool {
@@ -368,7 +381,7 @@ impl Entry {
             Life::Gone(loss) => return Some(*loss),
         };
         self.latest.store(latest.as_nanos(), Ordering::Release);
-        *life = Life::Held { grant, round, pass: 0, listeners: BTreeMap::new() };
+        *life = Life::Held { grant, round, over: 0, listeners: BTreeMap::new() };
         drop(life); // a waker may run anything
         if !seeded!("a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
@@ -376,23 +389,32 @@ impl Entry {
         None
     }
 
-    /// Its user gives the hold to another one of this client, who may hold it until `latest`. Whoever listens for the end
-    /// of this hold is woken. Returns how often it was passed on; `None` if it is gone.
-    pub(crate) fn pass_on(&self, latest: Moment) -> Option<u32> {
-        let mut life = self.life.lock();
-        let Life::Held { listeners, pass, .. } = &mut *life else { return None };
-        *pass += 1;
-        self.latest.store(latest.as_nanos(), Ordering::Release);
-        let (passed, told) = (*pass, std::mem::take(listeners));
-        drop(life); // a waker may run anything
-        told.into_values().for_each(|(_, waker)| shield::wake(waker));
-        Some(passed)
+    /// Another user of this client holds it too or from now on, until `latest` at most. Returns whether it still holds.
+    pub(crate) fn pass_on(&self, latest: Moment) -> bool {
+        let life = self.life.lock();
+        let holds = matches!(&*life, Life::Held { .. });
+        if holds {
+            self.latest.store(latest.as_nanos(), Ordering::Release);
+        }
+        holds
     }
 
-    /// Whether it holds, and was passed on so often.
+    /// This pass of the hold is given back. Whoever listens for its end is woken.
+    pub(crate) fn end_pass(&self, pass: u32) {
+        let mut life = self.life.lock();
+        let Life::Held { listeners, over, .. } = &mut *life else { return };
+        *over |= 1 << pass;
+        let all = std::mem::take(listeners).into_iter();
+        let (told, rest): (BTreeMap<_, _>, _) = all.partition(|(_, listener)| listener.pass == Some(pass));
+        *listeners = rest;
+        drop(life); // a waker may run anything
+        told.into_values().for_each(|told| shield::wake(told.waker));
+    }
+
+    /// Whether it holds, and this pass of the hold is not given back.
     #[cfg(tidelock_simulation)]
     pub(crate) fn is_in_pass(&self, pass: u32) -> bool {
-        matches!(&*self.life.lock(), Life::Held { pass: now, .. } if *now == pass)
+        matches!(&*self.life.lock(), Life::Held { over, .. } if over & (1 << pass) == 0)
     }
 
     /// Whether it holds, and was known to hold before the renewals of this round were sent.
@@ -435,7 +457,7 @@ impl Entry {
         if seeded!("a_loss_wakes_nobody") {
             return Some(stage);
         }
-        let listeners = listeners.into_values().map(|(_, waker)| waker);
+        let listeners = listeners.into_values().map(|listener| listener.waker);
         waker.into_iter().chain(listeners).for_each(shield::wake);
         if loss != Loss::Left
             && let Some(followers) = self.cohort.get().and_then(Weak::upgrade)
@@ -471,24 +493,34 @@ impl Entry {
         Poll::Pending
     }
 
-    /// Ready when it is gone, or this hold of it is: it was passed on more often than `pass`. `listener` is the caller's
-    /// number, from [`next_listener`].
+    /// Ready when it is gone, or this pass of its hold is given back. `listener` is the caller's number, from
+    /// [`next_listener`].
     pub(crate) fn poll_lost(&self, pass: u32, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.poll_listening(pass, listener, Hears::Loss, cx)
+        self.poll_listening(Some(pass), listener, Hears::Loss, cx)
     }
 
     /// As [`Entry::poll_lost`]. Until then it wakes the listener at each change between held and in jeopardy too.
     pub(crate) fn poll_changed(&self, pass: u32, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.poll_listening(pass, listener, Hears::Change, cx)
+        self.poll_listening(Some(pass), listener, Hears::Change, cx)
     }
 
-    fn poll_listening(&self, pass: u32, listener: u64, hears: Hears, cx: &mut Context<'_>) -> Poll<Loss> {
+    fn poll_listening(
+        &self,
+        pass: Option<u32>,
+        listener: u64,
+        hears: Hears,
+        cx: &mut Context<'_>,
+    ) -> Poll<Loss> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut life = self.life.lock();
         let before = match &mut *life {
             Life::Gone(loss) => return Poll::Ready(*loss),
-            Life::Held { pass: now, .. } if *now > pass => return Poll::Ready(Loss::Left),
-            Life::Held { listeners, .. } => listeners.insert(listener, (hears, own)).map(|(_, waker)| waker),
+            Life::Held { over, .. } if pass.is_some_and(|pass| *over & (1 << pass) != 0) => {
+                return Poll::Ready(Loss::Left);
+            }
+            Life::Held { listeners, .. } => {
+                listeners.insert(listener, Listener { hears, pass, waker: own }).map(|before| before.waker)
+            }
             Life::Joining(_) if seeded!("a_loss_reaches_no_joiner") => None,
             Life::Joining(waker) | Life::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
         };
@@ -501,7 +533,7 @@ impl Entry {
     pub(crate) fn forget(&self, listener: u64) {
         let mut life = self.life.lock();
         let before = match &mut *life {
-            Life::Held { listeners, .. } => listeners.remove(&listener).map(|(_, waker)| waker),
+            Life::Held { listeners, .. } => listeners.remove(&listener).map(|listener| listener.waker),
             Life::Joining(waker) => waker.take(), // otherwise its grant would wake the task that brings that grant
             _ => None,
         };
@@ -549,9 +581,6 @@ pub(crate) fn next_listener() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// For who listens for the loss of a claim, however often its hold is passed on.
-const EVERY_PASS: u32 = u32::MAX;
-
 /// A listener for the loss of a claim.
 pub(crate) struct LossListener<'a> {
     entry: &'a Entry,
@@ -561,7 +590,7 @@ pub(crate) struct LossListener<'a> {
 impl LossListener<'_> {
     /// Ready when it is gone.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.entry.poll_lost(EVERY_PASS, self.listener, cx)
+        self.entry.poll_listening(None, self.listener, Hears::Loss, cx)
     }
 }
 

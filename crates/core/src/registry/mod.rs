@@ -223,11 +223,11 @@ impl Registry {
         loss
     }
 
-    /// A hold is given to another user of this client. Returns how often that was done; `None` if the claim is gone.
-    pub(crate) fn pass_on(&self, entry: &Entry) -> Option<u32> {
-        let passed = entry.pass_on(self.latest());
+    /// A hold is given to another user of this client. Returns whether the claim holds.
+    pub(crate) fn pass_on(&self, entry: &Entry) -> bool {
+        let holds = entry.pass_on(self.latest());
         self.wake_keeper_for(entry);
-        passed
+        holds
     }
 
     /// Until when a hold that begins now may last.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidelock_core::prelude::*;
-use tidelock_core::{ErrorKind, Options};
+use tidelock_core::{ErrorKind, Options, WriteGuard};
 use tidelock_memory::{Clock, Store};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -191,7 +191,9 @@ async fn a_close_and_a_drain_turn_away_those_that_wait() -> Done {
         let waiting = [asks(&locks, "m").await, asks(&locks, "m").await];
         let ending = {
             let locks = locks.clone();
-            tokio::spawn(async move { if drains { locks.drain().await.map(drop) } else { locks.close().await } })
+            tokio::spawn(
+                async move { if drains { locks.drain().await.map(drop) } else { locks.close().await } },
+            )
         };
         for waiting in waiting {
             let error = waiting.await.expect("no panic").expect_err("it takes no locks");
@@ -214,7 +216,8 @@ async fn a_crowd_of_several_clients_holds_one_at_a_time_with_growing_tokens() ->
             let (mutex, newest, is_held) = (locks.mutex("m")?, newest.clone(), is_held.clone());
             tasks.spawn(async move {
                 for round in 0..200 {
-                    let patience = Duration::from_micros(if (task + round) % 3 == 0 { 50 } else { 10_000_000 });
+                    let patience =
+                        Duration::from_micros(if (task + round) % 3 == 0 { 50 } else { 10_000_000 });
                     let Some(guard) = mutex.lock_within(patience).await? else { continue };
                     assert!(!is_held.swap(true, Ordering::SeqCst), "two hold");
                     let token = guard.token().get();
@@ -233,5 +236,153 @@ async fn a_crowd_of_several_clients_holds_one_at_a_time_with_growing_tokens() ->
     }
     let locks = store.attach(options())?;
     until_empty(&locks, "m").await;
+    locks.close().await
+}
+
+/// Asks to read, and has its place in the local line when this returns.
+async fn asks_to_read(locks: &Arc<dyn Locks>, name: &str) -> JoinHandle<tidelock_core::Result<Guard>> {
+    let lock = locks.rwlock(name).expect("a good name");
+    let asking = tokio::spawn(async move { lock.read().await });
+    tokio::task::yield_now().await;
+    asking
+}
+
+async fn asks_to_write(locks: &Arc<dyn Locks>, name: &str) -> JoinHandle<tidelock_core::Result<WriteGuard>> {
+    let lock = locks.rwlock(name).expect("a good name");
+    let asking = tokio::spawn(async move { lock.write().await });
+    tokio::task::yield_now().await;
+    asking
+}
+
+#[tokio::test]
+async fn readers_share_a_claim_and_more_of_them_than_it_has_tokens_take_another() -> Done {
+    let locks = Store::with_clock(&Clock::manual()).attach(options())?;
+    let lock = locks.rwlock("r")?;
+    let mut readers = Vec::new();
+    for _ in 0..40 {
+        readers.push(lock.read().await?);
+    }
+    assert_eq!(claims(&locks, "r").await, 2, "one claim for each 32 of them");
+    assert!(readers.is_sorted_by_key(Guard::token) && readers[31].claim() != readers[32].claim());
+    let (first_lost, second_lost) = (readers[0].lost(), readers[1].lost());
+    readers.remove(0).release().await?.confirmed()?;
+    first_lost.await;
+    assert_eq!(readers[0].state(), State::Held);
+    assert!(tokio::time::timeout(Duration::ZERO, second_lost).await.is_err(), "it reads still");
+    drop(readers);
+    until_empty(&locks, "r").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn who_comes_when_nobody_else_may_share_leads_at_once() -> Done {
+    let clock = Clock::manual();
+    let locks = Store::with_clock(&clock).attach(options())?;
+    let first = locks.rwlock("r")?.read().await?;
+    clock.advance(LINGER);
+    let late = locks.rwlock("r")?.read().await?;
+    assert_ne!(first.claim(), late.claim());
+    let writer = asks_to_write(&locks, "r").await;
+    until("the writer stands in the store's line", async || claims(&locks, "r").await == 3).await;
+    let behind = [asks_to_read(&locks, "r").await, asks_to_read(&locks, "r").await];
+    assert!(locks.rwlock("r")?.try_read().await?.is_none(), "the writer waits before it");
+    first.release().await?.confirmed()?;
+    late.release().await?.confirmed()?;
+    let writer = writer.await.expect("no panic")?;
+    assert!(behind.iter().all(|reader| !reader.is_finished()));
+    assert!(locks.rwlock("r")?.try_read().await?.is_none());
+    writer.release().await?.confirmed()?;
+    let [third, fourth] = behind;
+    let (third, fourth) = (granted(third).await, granted(fourth).await);
+    assert_eq!(third.claim(), fourth.claim(), "they share");
+    let tried = locks.rwlock("r")?.try_read().await?.expect("there is room");
+    assert_eq!(tried.claim(), third.claim());
+    drop((third, fourth, tried));
+    until_empty(&locks, "r").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_writer_that_becomes_a_reader_shares_its_claim() -> Done {
+    let locks = Store::with_clock(&Clock::manual()).attach(options())?;
+    let writer = locks.rwlock("r")?.write().await?;
+    let (claim, token) = (writer.claim(), writer.token());
+    let (reader, next) = (asks_to_read(&locks, "r").await, asks_to_write(&locks, "r").await);
+    let own = writer.downgrade().await?;
+    let reader = granted(reader).await;
+    assert!(reader.claim() == claim && own.claim() == claim && reader.token() > token);
+    assert!(!next.is_finished());
+    drop(own);
+    assert_eq!(reader.state(), State::Held);
+    drop(reader);
+    next.await.expect("no panic")?.release().await?.confirmed()?;
+    until_empty(&locks, "r").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn writers_pass_their_hold_on_and_readers_in_between_end_that() -> Done {
+    let locks = Store::with_clock(&Clock::manual()).attach(options())?;
+    let first = locks.rwlock("r")?.write().await?;
+    let second = asks_to_write(&locks, "r").await;
+    let (reader, third) = (asks_to_read(&locks, "r").await, asks_to_write(&locks, "r").await);
+    let claim = first.claim();
+    first.release().await?.confirmed()?;
+    let second = second.await.expect("no panic")?;
+    assert_eq!(second.claim(), claim);
+    second.release().await?.confirmed()?;
+    let reader = granted(reader).await;
+    assert_ne!(reader.claim(), claim);
+    reader.release().await?.confirmed()?;
+    third.await.expect("no panic")?.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_readers_and_writers_of_several_clients_excludes_whom_it_should() -> Done {
+    const WRITES: u64 = 1 << 32;
+    let store = Store::new();
+    let (newest, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let locks = store.connect(options()).await?;
+        for task in 0..16 {
+            let (lock, newest, inside) = (locks.rwlock("r")?, newest.clone(), inside.clone());
+            tasks.spawn(async move {
+                for round in 0..100 {
+                    let patience =
+                        Duration::from_micros(if (task + round) % 5 == 0 { 50 } else { 10_000_000 });
+                    if (task + round) % 4 == 0 {
+                        let Some(guard) = lock.write_within(patience).await? else { continue };
+                        assert_eq!(inside.fetch_add(WRITES, Ordering::SeqCst), 0, "a writer is alone");
+                        let token = guard.token().get();
+                        assert!(newest.fetch_max(token, Ordering::SeqCst) < token);
+                        inside.fetch_sub(WRITES, Ordering::SeqCst);
+                        if round % 3 == 0 {
+                            drop(guard.downgrade().await?);
+                        }
+                    } else {
+                        let Some(guard) = lock.read_within(patience).await? else { continue };
+                        assert!(
+                            inside.fetch_add(1, Ordering::SeqCst) < WRITES,
+                            "a reader is not beside a writer"
+                        );
+                        newest.fetch_max(guard.token().get(), Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        if round % 2 == 0 {
+                            guard.release().await?.confirmed()?;
+                        }
+                    }
+                }
+                Done::Ok(())
+            });
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("no panic")?;
+    }
+    let locks = store.attach(options())?;
+    until_empty(&locks, "r").await;
     locks.close().await
 }
