@@ -49,6 +49,10 @@ pub struct ClaimInfo {
     /// How long it has been in line, waiting included, by the store's clock; `None` if the store cannot tell.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration::optional"))]
     pub since: Option<Duration>,
+    /// How many tasks wait behind it in the local line of their client: see [`Options::linger`](crate::Options::linger).
+    /// Only that client knows; others see zero.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub behind: usize,
 }
 
 impl Line {
@@ -79,7 +83,7 @@ impl ClaimInfo {
         label: String,
         since: Option<Duration>,
     ) -> Self {
-        Self { id, weight, token, label, since }
+        Self { id, weight, token, label, since, behind: 0 }
     }
 
     /// Whether it holds.
@@ -97,14 +101,17 @@ impl fmt::Debug for ClaimInfo {
 
 impl fmt::Display for ClaimInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, weight, token, label, since } = self;
+        let Self { id, weight, token, label, since, behind } = self;
         match token {
             Some(token) => write!(f, "{id} of {label:?} holds {weight} under token {token}")?,
             None => write!(f, "{id} of {label:?} waits for {weight}")?,
         }
-        match since {
-            Some(since) => write!(f, ", in line for {since:?}"),
-            None => Ok(()),
+        if let Some(since) = since {
+            write!(f, ", in line for {since:?}")?;
+        }
+        match behind {
+            0 => Ok(()),
+            behind => write!(f, ", {behind} of its client behind it"),
         }
     }
 }

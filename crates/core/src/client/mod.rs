@@ -20,7 +20,7 @@ use crate::limit::Limit;
 use crate::live_session::LiveSession;
 use crate::shared_task::{SharedTask, failed_inside};
 use crate::size_warnings::SizeWarnings;
-use crate::{Error, ErrorKind, Line, Name, Options, Result, progress};
+use crate::{ClaimInfo, Error, ErrorKind, Line, Name, Options, Result, progress};
 
 /// After a failed opening, a new caller starts the next one after at most this pause.
 const NEWCOMER_PAUSE: Duration = Duration::from_millis(20);
@@ -351,7 +351,13 @@ impl Client {
     /// The line of a name at the moment.
     pub(crate) async fn line(&self, name: &Name) -> Result<Line> {
         let live = self.live_session(Moment::NEVER).await?;
-        live.ask(live.session.line(name)).await
+        let mut line = live.ask(live.session.line(name)).await?;
+        let is_own = |claim: &&mut ClaimInfo| claim.id.session == live.registry.session;
+        // With two, one holds and the other waits for the whole local line.
+        if let Some(last) = line.claims.iter_mut().rev().find(is_own) {
+            last.behind = self.cohorts().waiting(name);
+        }
+        Ok(line)
     }
 }
 

@@ -60,6 +60,11 @@ impl<N> Cohort<N> {
         Arc::new(Self { name, all, line: Mutex::new(line) })
     }
 
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.line.lock().waiting.iter().filter(|waiter| waiter.waits()).count()
+    }
+
     /// How many have come up to now.
     pub(super) fn came(&self) -> u64 {
         self.line.lock().came

@@ -69,6 +69,12 @@ impl Lines<News> {
         }
     }
 
+    /// How many wait in the local line of a name.
+    pub(crate) fn waiting(&self, name: &Name) -> usize {
+        let cohort = self.table.lock().cohorts.get(name).cloned();
+        cohort.map_or(0, |cohort| cohort.waiting())
+    }
+
     /// Nobody enters any more, and those that wait hear this error.
     pub(crate) fn close(&self, error: &Error) {
         let mut table = self.table.lock();

@@ -29,6 +29,10 @@ impl<N> Waiter<N> {
         Self { number, reads, stage: Mutex::new(Stage::Waits(None)) }
     }
 
+    pub(super) fn waits(&self) -> bool {
+        matches!(*self.stage.lock(), Stage::Waits(_))
+    }
+
     /// Tells it, and gives the news back if nobody wants them any more.
     pub(super) fn give(&self, news: N) -> Option<N> {
         let mut stage = self.stage.lock();

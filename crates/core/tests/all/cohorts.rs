@@ -47,6 +47,9 @@ async fn a_hold_is_passed_on_in_order_behind_one_claim() -> Done {
         asking.push(asks(&locks, "m").await);
     }
     let (claim, mut token) = (first.claim(), first.token());
+    let line = locks.inspect("m").await?;
+    assert_eq!(line.claims[0].behind, 20);
+    assert!(line.claims[0].to_string().ends_with(", 20 of its client behind it"));
     first.release().await?.confirmed()?;
     for asking in asking {
         let guard = granted(asking).await;
