@@ -27,7 +27,7 @@ macro_rules! script {
     };
 }
 
-script!(JOIN, LEAVE, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM);
+script!(JOIN, LEAVE, JOIN_MANY, LEAVE_MANY, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM);
 
 impl Script {
     /// The command that runs the script on a name, without the script's arguments.
@@ -37,6 +37,28 @@ impl Script {
         keys.put(&mut command, name);
         command
     }
+
+    /// The command that runs the script on so many names, without their keys and the script's arguments.
+    pub(crate) fn on_many(&self, names: usize, by_text: bool) -> Cmd {
+        let mut command = Cmd::new();
+        match by_text {
+            true => command.arg("EVAL").arg(self.text.as_str()),
+            false => command.arg("EVALSHA").arg(self.hash.as_str()),
+        };
+        command.arg(names * PARTS.len());
+        command
+    }
+
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+/// The script that does the usual case of the one with this hash on many names; and how many arguments, at most, that
+/// one has in the usual case.
+pub(crate) fn of_many(hash: &[u8]) -> Option<(&'static Script, usize)> {
+    let all = [(&JOIN, &JOIN_MANY, 2), (&LEAVE, &LEAVE_MANY, 1)];
+    all.into_iter().find(|(one, ..)| one.hash.as_bytes() == hash).map(|(_, many, words)| (many, words))
 }
 
 /// Runs a script that does nothing. It is served when our scripts are: a server that holds up writes holds up every

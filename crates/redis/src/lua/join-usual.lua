@@ -8,7 +8,7 @@
 -- writes. Calls and long strings are expensive: Lua reads each byte of each string that it creates.
 --
 -- It runs once. Each case ends with a return. `break` leaves the claim to the code after this file, which handles every
--- case; nothing is written before a `break`.
+-- case, or has the name asked alone; nothing is written before a `break`.
 repeat
   if ARGV[3] then break end -- the client says so: a ttl too long for `one`, or more permits than there are
   local one = redis.call('HGET', KEYS[1], 'one')
@@ -18,7 +18,7 @@ repeat
     one = '' -- nothing is known about this name
   end
   local sub, byte = string.sub, string.byte
-  local time = redis.call('TIME')
+  local time = known_time or redis.call('TIME')
   local tick = #time[2] == 6 and sub(time[1] .. time[2], 1, ONE_TOKEN_END) or time[1] .. sub('00000' .. time[2], -6, -2)
 
   -- Nobody stands here: the claim is held.

@@ -10,7 +10,7 @@
 -- reads and writes.
 --
 -- It runs once. Each case ends with a return. `break` leaves the claim to the code after this file, which handles every
--- case; before a `break` nothing is removed but dead waiters.
+-- case, or has the name asked alone; before a `break` nothing is removed but dead waiters.
 repeat
   if ARGV[2] then break end -- void, or asked by another client
   local one = redis.call('HGET', KEYS[1], 'one')
@@ -31,7 +31,7 @@ repeat
   end
 
   -- Finds the first waiter that is alive, at the line feed `at`. Dead ones before it are skipped.
-  local time = redis.call('TIME')
+  local time = known_time or redis.call('TIME')
   local tick = #time[2] == 6 and sub(time[1] .. time[2], 1, ONE_TOKEN_END) or time[1] .. sub('00000' .. time[2], -6, -2)
   local at, fetches = find(one, '\n', ONE_CLAIM, true), 0
   while not at or sub(one, at + WAITER_PLACE, at + WAITER_PLACE_END)

@@ -23,8 +23,8 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Loads the scripts with these faults.
-    pub(crate) fn load(server: &mut Connection, faults: &[&Fault]) -> Self {
+    /// Loads the scripts with these faults; if `is_crowd`, with those for many names before their own.
+    pub(crate) fn load(server: &mut Connection, faults: &[&Fault], is_crowd: bool) -> Self {
         let changes: Vec<_> = faults.iter().flat_map(|fault| fault.changes).collect();
         let mut load = |text: &str| {
             let seeded =
@@ -33,13 +33,18 @@ impl Scripts {
             let text = [include_str!("turned.lua"), &seeded, include_str!("shown.lua")].concat();
             redis::cmd("SCRIPT").arg("LOAD").arg(text).query(server).unwrap()
         };
+        let [mut join, mut leave] = [lua::JOIN, lua::LEAVE].map(str::to_owned);
+        if is_crowd {
+            join = in_a_crowd(lua::JOIN_MANY, 2, &join);
+            leave = in_a_crowd(lua::LEAVE_MANY, 1, &leave);
+        }
         let texts = [lua::JOIN, lua::LEAVE, lua::LIGHTEN, lua::RESIZE, lua::LOOK, lua::RENEW];
         for (right, _) in &changes {
             assert!(texts.iter().any(|text| text.contains(right)), "no script has {right}");
         }
         Self {
-            join: load(lua::JOIN),
-            leave: load(lua::LEAVE),
+            join: load(&join),
+            leave: load(&leave),
             lighten: load(lua::LIGHTEN),
             resize: load(lua::RESIZE),
             look: load(lua::LOOK),
@@ -47,4 +52,17 @@ impl Scripts {
             lose: load(LOSE),
         }
     }
+}
+
+/// The script for many names, for one of them; and then its own script, if that one has no reply. `words` are the most that
+/// go with a name to the script for many.
+fn in_a_crowd(many: &str, words: usize, own: &str) -> String {
+    format!(
+        "local function many(KEYS, ARGV)
+        {many}
+        end
+        local replies = #ARGV <= {words} and many(KEYS, ARGV)
+        if replies and replies[1] then return replies[1] end
+        {own}"
+    )
 }

@@ -1,0 +1,2 @@
+local function usual(KEYS, ARGV, known_time)
+
