@@ -91,10 +91,7 @@ pub(crate) fn by_text_once<'a>(commands: impl Iterator<Item = &'a Cmd>) -> impl 
 
 /// The same command for a server that does not know the script; `None` if it calls no script of ours.
 pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
-    let mut words = command.args_iter().map(|word| match word {
-        Arg::Simple(word) => word,
-        _ => b"".as_slice(),
-    });
+    let mut words = words(command);
     let (_, hash) = (words.next()?, words.next()?);
     let script = ALL.iter().find(|script| script.hash.as_bytes() == hash)?;
     let mut by_text = Cmd::new();
@@ -105,11 +102,16 @@ pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
     Some(by_text)
 }
 
+/// The words of a command.
+pub(crate) fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
+    command.args_iter().map(|word| match word {
+        Arg::Simple(word) => word,
+        _ => b"", // a cursor, which no script has
+    })
+}
+
 fn word(command: &Cmd, at: usize) -> Option<&[u8]> {
-    match command.args_iter().nth(at) {
-        Some(Arg::Simple(word)) => Some(word),
-        _ => None,
-    }
+    words(command).nth(at)
 }
 
 #[cfg(test)]

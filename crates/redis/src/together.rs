@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use redis::{Arg, Cmd, RedisError, RedisResult, Value};
+use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::sync::oneshot;
 
 use crate::keys::PARTS;
@@ -144,9 +144,8 @@ impl Together {
         let mut command = self.script.on_many(self.requests.len(), self.is_forgotten);
         for words in [FIRST_KEY..FIRST_KEY + PARTS.len(), WORDS..WORDS + self.words] {
             for request in &self.requests {
-                let part = request.command.args_iter().skip(words.start).take(words.len());
-                for word in part {
-                    command.arg(simple(word));
+                for word in script::words(&request.command).skip(words.start).take(words.len()) {
+                    command.arg(word);
                 }
             }
         }
@@ -174,22 +173,14 @@ impl Together {
 
 /// The script that does the usual case of this one on many names, and how many words it takes for each.
 fn script_of_many(command: &Cmd) -> Option<(&'static Script, usize)> {
-    let hash = command.args_iter().nth(1).map(simple)?;
-    let (script, most) = script::of_many(hash)?;
-    let words = command.args_iter().skip(WORDS).count();
+    let (script, most) = script::of_many(script::words(command).nth(1)?)?;
+    let words = script::words(command).skip(WORDS).count();
     (1..=most).contains(&words).then_some((script, words)) // with more words it says that its case is not the usual one
 }
 
 /// The first key, or nothing if no name is meant.
 fn first_key(command: &Cmd) -> &[u8] {
-    command.args_iter().nth(FIRST_KEY).map_or(b"", simple)
-}
-
-const fn simple<'a>(word: Arg<&'a [u8]>) -> &'a [u8] {
-    match word {
-        Arg::Simple(word) => word,
-        _ => b"",
-    }
+    script::words(command).nth(FIRST_KEY).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -217,8 +208,8 @@ mod tests {
     fn sent(calls: &mut [Call]) -> Vec<Vec<String>> {
         let words = |call: &mut Call| {
             let command = call.command();
-            let words = command.args_iter().skip(1);
-            words.map(|word| String::from_utf8(simple(word).to_vec()).unwrap()).collect()
+            let words = script::words(&command).skip(1);
+            words.map(|word| String::from_utf8(word.to_vec()).unwrap()).collect()
         };
         calls.iter_mut().map(words).collect()
     }

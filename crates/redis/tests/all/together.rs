@@ -102,7 +102,7 @@ async fn each_name_of_a_crowd_has_its_own_outcome() {
             match outcome {
                 Ok(guard) => taken.push(guard),
                 Err(error) => {
-                    assert_eq!((name.as_str(), error.kind()), ("wrong", ErrorKind::Protocol), "{error}")
+                    assert_eq!((name.as_str(), error.kind()), ("wrong", ErrorKind::Protocol), "{error}");
                 }
             }
         }
