@@ -107,8 +107,7 @@ impl Outbox {
             }
             let count = batch.len();
             let asked = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            for mut some in link::in_batches(asked, |request| link::bytes_of(&request.command)) {
-                some.retain(Request::is_wanted);
+            for some in link::in_batches(asked, |request| link::bytes_of(&request.command)) {
                 let calls = if self.goes_together { together::calls(some) } else { together::alone(some) };
                 send(connection.clone(), calls, self.end.clone()).await;
             }
@@ -120,7 +119,7 @@ impl Outbox {
 /// Sends a batch. A task of its own waits for the replies.
 async fn send(mut connection: MultiplexedConnection, mut calls: Vec<Call>, mut end: watch::Receiver<()>) {
     let sending = async move {
-        while !calls.is_empty() {
+        while !calls.is_empty() && !end.has_changed().unwrap_or(true) {
             let mut pipeline = redis::pipe();
             for call in &mut calls {
                 pipeline.add_command(call.command());

@@ -54,11 +54,10 @@ impl Script {
     }
 }
 
-/// The script that does the usual case of the one with this hash on many names; and how many arguments, at most, that
-/// one has in the usual case.
-pub(crate) fn of_many(hash: &[u8]) -> Option<(&'static Script, usize)> {
-    let all = [(&JOIN, &JOIN_MANY, 2), (&LEAVE, &LEAVE_MANY, 1)];
-    all.into_iter().find(|(one, ..)| one.hash.as_bytes() == hash).map(|(_, many, words)| (many, words))
+/// The script that does on many names what the one with this hash does on one.
+pub(crate) fn of_many(hash: &[u8]) -> Option<&'static Script> {
+    let all = [(&JOIN, &JOIN_MANY), (&LEAVE, &LEAVE_MANY)];
+    all.into_iter().find(|(one, _)| one.hash.as_bytes() == hash).map(|(_, many)| many)
 }
 
 /// Runs a script that does nothing. It is served when our scripts are: a server that holds up writes holds up every

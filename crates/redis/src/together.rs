@@ -1,9 +1,9 @@
 //! One script for what a crowd asks of many names.
 //!
 //! Each script has a cost of its own, which is about half of what a join or a leave takes. So where several of them wait
-//! to be sent, each about another name, one script does the usual case of all. It replies nothing for a name that has
-//! another case. Such a name is then asked alone, and so is each name of a script that was refused as a whole: what
-//! befalls one name does not concern the others.
+//! to be sent, each about another name, one script does all of them. What befalls one name does not concern the others:
+//! a name whose part has failed is asked again, alone, and so is each name of a script that was refused for the sake of
+//! some of its names.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -51,13 +51,14 @@ pub(crate) struct Together {
 
 impl Request {
     /// Whether it still has to be sent.
-    pub(crate) fn is_wanted(&self) -> bool {
+    fn is_wanted(&self) -> bool {
         self.when_dropped == WhenDropped::Send || !self.reply.is_closed()
     }
 }
 
-/// All of these, as few commands. Two requests about one name keep their order.
-pub(crate) fn calls(requests: Vec<Request>) -> Vec<Call> {
+/// Those of these that are still wanted, as few commands. Two requests about one name keep their order.
+pub(crate) fn calls(mut requests: Vec<Request>) -> Vec<Call> {
+    requests.retain(Request::is_wanted);
     if requests.len() < FEW {
         return alone(requests);
     }
@@ -87,9 +88,9 @@ pub(crate) fn calls(requests: Vec<Request>) -> Vec<Call> {
     calls
 }
 
-/// Each of these as a command of its own.
+/// Each of these that is still wanted, as a command of its own.
 pub(crate) fn alone(requests: Vec<Request>) -> Vec<Call> {
-    requests.into_iter().map(Call::Alone).collect()
+    requests.into_iter().filter(Request::is_wanted).map(Call::Alone).collect()
 }
 
 /// As few scripts as may be, of about the same size.
@@ -152,18 +153,29 @@ impl Together {
         command
     }
 
-    fn answer(self, reply: Value) -> Vec<Call> {
-        let replies = match reply {
-            Value::Array(replies) if replies.len() == self.requests.len() => replies,
+    fn answer(mut self, reply: Value) -> Vec<Call> {
+        match reply {
+            Value::Array(replies) if replies.len() == self.requests.len() => self.share(replies),
             reply if script::is_unknown(&reply) && !self.is_forgotten => {
-                return vec![Call::Together(Self { is_forgotten: true, ..self })];
+                self.is_forgotten = true;
+                vec![Call::Together(self)]
             }
-            _ => return alone(self.requests),
-        };
+            reply if is_for_some_names(&reply) => alone(self.requests),
+            reply => {
+                for request in self.requests {
+                    let _ = request.reply.send(Ok(reply.clone())); // unless nobody waits any more
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// Gives each its own reply. Returns those without one.
+    fn share(self, replies: Vec<Value>) -> Vec<Call> {
         let mut again = Vec::new();
         for (request, reply) in self.requests.into_iter().zip(replies) {
             match reply {
-                Value::Nil if request.is_wanted() => again.push(request),
+                Value::Nil => again.push(request),
                 reply => drop(request.reply.send(Ok(reply))), // unless nobody waits any more
             }
         }
@@ -171,11 +183,17 @@ impl Together {
     }
 }
 
-/// The script that does the usual case of this one on many names, and how many words it takes for each.
+/// Whether a script was refused for the sake of some of its names: a user may not touch them, or they are elsewhere.
+fn is_for_some_names(reply: &Value) -> bool {
+    let codes = ["NOPERM", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN"];
+    matches!(reply, Value::ServerError(error) if codes.contains(&error.code()))
+}
+
+/// The script that does on many names what this one does, and how many words it takes for each.
 fn script_of_many(command: &Cmd) -> Option<(&'static Script, usize)> {
-    let (script, most) = script::of_many(script::words(command).nth(1)?)?;
+    let script = script::of_many(script::words(command).nth(1)?)?;
     let words = script::words(command).skip(WORDS).count();
-    (1..=most).contains(&words).then_some((script, words)) // with more words it says that its case is not the usual one
+    (words > 0).then_some((script, words))
 }
 
 /// The first key, or nothing if no name is meant.
@@ -229,11 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_about_one_name_and_those_of_other_cases_go_alone_and_in_order() {
+    fn requests_about_one_name_and_few_of_a_kind_go_alone_and_in_order() {
         let (mut requests, mut replies) = joins((0..8).map(|name| name.to_string()));
         let others = [
             request(&LEAVE, "3", &["3-1 "]),
-            request(&JOIN, "slow", &["tail", "wait", "slow"]),
+            request(&JOIN, "read", &["tail", "wait"]),
             request(&LEAVE, "void", &["3-1 ", "void", "3", "15000"]),
             request(&LOOK, "look", &["3", "15000", "0"]),
         ];
@@ -242,14 +260,12 @@ mod tests {
             replies.push(reply);
         }
         let sent = sent(&mut calls(requests));
-        let first: Vec<_> = sent.iter().map(|words| (words[1].as_str(), words[2].as_str())).collect();
-        let alone = ["3", "3", "slow", "void", "look"].map(|name| format!("t:{{{name}}}:held"));
-        assert_eq!(first[..5], alone.each_ref().map(|key| ("3", key.as_str())));
-        assert_eq!((first.len(), first[5].0), (6, "21"));
-        assert!(
-            sent[0].len() > sent[1].len() - 1 && sent[1].last().unwrap() == "3-1 ",
-            "the join comes first"
-        );
+        let mut names: Vec<_> = sent.iter().map(|words| words[2].as_str()).collect();
+        names[3..].sort_unstable();
+        let all = ["3", "3", "look", "0", "read", "void"].map(|name| format!("t:{{{name}}}:held"));
+        assert_eq!(names, all.each_ref().map(String::as_str));
+        assert_eq!([&sent[0], &sent[1]].map(|words| words[5].as_str()), ["tail of 3", "3-1 "]);
+        assert_eq!(sent.iter().filter(|words| words[1] == "21").count(), 1, "the other seven joins");
     }
 
     #[test]
@@ -276,16 +292,20 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_is_refused_as_a_whole_is_sent_as_a_text_or_asked_alone() {
+    fn a_refusal_of_the_whole_script_is_for_all_unless_it_was_forgotten_or_some_names_are_to_blame() {
         let error = |code: &str| {
             let reply = redis::parse_redis_value(format!("-{code} why\r\n").as_bytes());
             reply.unwrap_or_else(|error| panic!("{error}"))
         };
         let (requests, _replies) = joins((0..6).map(|name| name.to_string()));
         let mut by_text = calls(requests).pop().unwrap().answer(error("NOSCRIPT"));
-        assert_eq!((by_text.len(), sent(&mut by_text)[0][0].starts_with("local function usual")), (1, true));
-        assert_eq!(by_text.pop().unwrap().answer(error("NOSCRIPT")).len(), 6);
-        let (requests, _replies) = joins((0..6).map(|name| name.to_string()));
-        assert_eq!(calls(requests).pop().unwrap().answer(error("NOPERM")).len(), 6);
+        assert_eq!(
+            (by_text.len(), sent(&mut by_text)[0][0].starts_with("local function own_script")),
+            (1, true)
+        );
+        assert_eq!(by_text.pop().unwrap().answer(error("NOPERM")).len(), 6);
+        let (requests, mut replies) = joins((0..6).map(|name| name.to_string()));
+        assert!(calls(requests).pop().unwrap().answer(error("LOADING")).is_empty());
+        assert!(replies.iter_mut().all(|reply| reply.try_recv().unwrap() == Ok(error("LOADING"))));
     }
 }

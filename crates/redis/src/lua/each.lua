@@ -1,2 +1,2 @@
-local function usual(KEYS, ARGV, known_time)
+local function own_script(KEYS, ARGV, known_time)
 

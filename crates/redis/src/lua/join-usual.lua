@@ -8,7 +8,7 @@
 -- writes. Calls and long strings are expensive: Lua reads each byte of each string that it creates.
 --
 -- It runs once. Each case ends with a return. `break` leaves the claim to the code after this file, which handles every
--- case, or has the name asked alone; nothing is written before a `break`.
+-- case; nothing is written before a `break`.
 repeat
   if ARGV[3] then break end -- the client says so: a ttl too long for `one`, or more permits than there are
   local one = redis.call('HGET', KEYS[1], 'one')

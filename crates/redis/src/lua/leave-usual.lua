@@ -10,7 +10,7 @@
 -- reads and writes.
 --
 -- It runs once. Each case ends with a return. `break` leaves the claim to the code after this file, which handles every
--- case, or has the name asked alone; before a `break` nothing is removed but dead waiters.
+-- case; before a `break` nothing is removed but dead waiters.
 repeat
   if ARGV[2] then break end -- void, or asked by another client
   local one = redis.call('HGET', KEYS[1], 'one')

@@ -8,8 +8,8 @@ macro_rules! text {
 
 pub(crate) const JOIN: &str = text!("alone.lua", "join-usual.lua", "line.lua", "join.lua");
 pub(crate) const LEAVE: &str = text!("alone.lua", "leave-usual.lua", "line.lua", "leave.lua");
-pub(crate) const JOIN_MANY: &str = text!("each.lua", "join-usual.lua", "many.lua");
-pub(crate) const LEAVE_MANY: &str = text!("each.lua", "leave-usual.lua", "many.lua");
+pub(crate) const JOIN_MANY: &str = text!("each.lua", "join-usual.lua", "line.lua", "join.lua", "many.lua");
+pub(crate) const LEAVE_MANY: &str = text!("each.lua", "leave-usual.lua", "line.lua", "leave.lua", "many.lua");
 pub(crate) const LIGHTEN: &str = text!("caller.lua", "line.lua", "lighten.lua");
 pub(crate) const RESIZE: &str = text!("caller.lua", "line.lua", "resize.lua");
 pub(crate) const LOOK: &str = text!("caller.lua", "line.lua", "look.lua");

@@ -73,8 +73,8 @@ fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64, is_over: &AtomicB
     Ok(done)
 }
 
-/// The scripts with these faults; a variant with limits so low that even a short line is granted in pieces; and one in
-/// which the scripts for many names come first.
+/// The scripts with these faults; a variant with limits so low that even a short line is granted in pieces; and one with
+/// the scripts for many names.
 type Variants = [Scripts; 3];
 
 fn load(server: &mut Connection, faults: &[&Fault]) -> Variants {

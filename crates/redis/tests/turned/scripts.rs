@@ -23,7 +23,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Loads the scripts with these faults; if `is_crowd`, with those for many names before their own.
+    /// Loads the scripts with these faults; if `is_crowd`, those for many names.
     pub(crate) fn load(server: &mut Connection, faults: &[&Fault], is_crowd: bool) -> Self {
         let changes: Vec<_> = faults.iter().flat_map(|fault| fault.changes).collect();
         let mut load = |text: &str| {
@@ -33,11 +33,10 @@ impl Scripts {
             let text = [include_str!("turned.lua"), &seeded, include_str!("shown.lua")].concat();
             redis::cmd("SCRIPT").arg("LOAD").arg(text).query(server).unwrap()
         };
-        let [mut join, mut leave] = [lua::JOIN, lua::LEAVE].map(str::to_owned);
-        if is_crowd {
-            join = in_a_crowd(lua::JOIN_MANY, 2, &join);
-            leave = in_a_crowd(lua::LEAVE_MANY, 1, &leave);
-        }
+        let [join, leave] = match is_crowd {
+            false => [lua::JOIN, lua::LEAVE].map(str::to_owned),
+            true => [lua::JOIN_MANY, lua::LEAVE_MANY].map(in_a_crowd),
+        };
         let texts = [lua::JOIN, lua::LEAVE, lua::LIGHTEN, lua::RESIZE, lua::LOOK, lua::RENEW];
         for (right, _) in &changes {
             assert!(texts.iter().any(|text| text.contains(right)), "no script has {right}");
@@ -54,15 +53,12 @@ impl Scripts {
     }
 }
 
-/// The script for many names, for one of them; and then its own script, if that one has no reply. `words` are the most that
-/// go with a name to the script for many.
-fn in_a_crowd(many: &str, words: usize, own: &str) -> String {
+/// The script for many names, on one of them.
+fn in_a_crowd(many: &str) -> String {
     format!(
         "local function many(KEYS, ARGV)
         {many}
         end
-        local replies = #ARGV <= {words} and many(KEYS, ARGV)
-        if replies and replies[1] then return replies[1] end
-        {own}"
+        return many(KEYS, ARGV)[1]"
     )
 }
