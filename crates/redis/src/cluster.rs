@@ -93,6 +93,7 @@ impl Cluster {
     /// Reads the map from the first seed that answers.
     pub(crate) async fn open(seeds: Vec<Target>, settings: Settings) -> Result<Self> {
         let (map, is_reading, is_wanted) = Default::default();
+        let settings = Settings { has_slots: true, ..settings };
         let shared = Arc::new(Shared { seeds, settings, map, is_reading, is_wanted });
         shared.read_map().await?;
         Ok(Self(shared))

@@ -55,6 +55,7 @@ mod strangers;
 mod tenure;
 #[cfg_attr(tidelock_simulation, path = "timer_by_alarms.rs")]
 mod timer;
+mod together;
 mod trouble;
 
 use std::sync::Arc;

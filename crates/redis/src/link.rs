@@ -76,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) runtime: Handle,
     /// Whether callers' runtimes get connections of their own.
     pub(crate) has_locals: bool,
+    /// Whether the servers are a cluster's: its scripts have keys of one slot only.
+    pub(crate) has_slots: bool,
 }
 
 /// What happens to a command whose reply is dropped before the command is sent.

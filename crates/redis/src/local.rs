@@ -78,7 +78,7 @@ impl LocalConnection {
     /// Connects in the background.
     fn open(dial: Arc<dyn Dial>, settings: Settings, here: &Handle) -> Arc<Self> {
         let place = dial.place();
-        let ((outbox, queue), driven) = (Outbox::new(), Arc::<Driven>::default());
+        let ((outbox, queue), driven) = (Outbox::new(!settings.has_slots), Arc::<Driven>::default());
         let witness = Witness::default();
         let (watched, served, timeouts) = (witness.watch(), outbox.clone(), settings.timeouts);
         let answering = driven.clone();

@@ -3,7 +3,8 @@
 //! A task that a request wakes runs before other tasks that could also send a request, so it would write each request
 //! alone. The outbox's task therefore lets the others run first, and then takes all requests that have come. It does
 //! not wait for replies before it sends the next batch. A few concurrent requests gain nothing from that, so they go to
-//! the connection directly, unless something is still in the outbox: requests are sent in their order.
+//! the connection directly, unless something is still in the outbox: requests are sent in their order. Several requests
+//! about different names go as one script (`together.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::link::{self, WhenDropped};
 use crate::pulse::Pulse;
+use crate::together::{self, Call, Request};
 
 /// From how many requests under way on there is a crowd.
 const CROWD: usize = 8;
@@ -27,6 +29,8 @@ pub(crate) struct Outbox {
     queue: UnboundedSender<Request>,
     pulse: Arc<Pulse>,
     unsent: AtomicUsize,
+    /// Whether one script may have several names.
+    goes_together: bool,
     /// Tells callers that wait for a reply that the connection is given up.
     end: watch::Receiver<()>,
 }
@@ -38,18 +42,11 @@ pub(crate) struct Queue {
     _end: watch::Sender<()>,
 }
 
-#[derive(Debug)]
-struct Request {
-    command: Cmd,
-    when_dropped: WhenDropped,
-    reply: oneshot::Sender<RedisResult<Value>>,
-}
-
 impl Outbox {
-    pub(crate) fn new() -> (Arc<Self>, Queue) {
+    pub(crate) fn new(goes_together: bool) -> (Arc<Self>, Queue) {
         let ((queue, requests), (end, ended)) = (unbounded_channel(), watch::channel(()));
         let (connection, pulse, unsent) = (OnceLock::new(), Arc::default(), AtomicUsize::new(0));
-        let outbox = Self { connection, queue, pulse, unsent, end: ended };
+        let outbox = Self { connection, queue, pulse, unsent, goes_together, end: ended };
         (Arc::new(outbox), Queue { requests, _end: end })
     }
 
@@ -111,7 +108,8 @@ impl Outbox {
             let count = batch.len();
             let asked = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
             for some in link::in_batches(asked, |request| link::bytes_of(&request.command)) {
-                send(connection.clone(), some, self.end.clone()).await;
+                let calls = if self.goes_together { together::calls(some) } else { together::alone(some) };
+                send(connection.clone(), calls, self.end.clone()).await;
             }
             self.unsent.fetch_sub(count, Ordering::Release);
         }
@@ -119,31 +117,25 @@ impl Outbox {
 }
 
 /// Sends a batch. A task of its own waits for the replies.
-async fn send(mut connection: MultiplexedConnection, batch: Vec<Request>, mut end: watch::Receiver<()>) {
-    let mut pipeline = redis::pipe();
-    let mut askers = Vec::with_capacity(batch.len());
-    for request in batch {
-        if request.when_dropped == WhenDropped::Send || !request.reply.is_closed() {
-            pipeline.add_command(request.command);
-            askers.push(request.reply);
+async fn send(mut connection: MultiplexedConnection, mut calls: Vec<Call>, mut end: watch::Receiver<()>) {
+    let sending = async move {
+        while !calls.is_empty() && !end.has_changed().unwrap_or(true) {
+            let mut pipeline = redis::pipe();
+            for call in &mut calls {
+                pipeline.add_command(call.command());
+            }
+            let answers = tokio::select! {
+                biased;
+                answers = connection.send_packed_commands(&pipeline, 0, calls.len()) => answers,
+                _ = end.changed() => return,
+            };
+            calls = match answers {
+                Ok(values) => {
+                    calls.into_iter().zip(values).flat_map(|(call, value)| call.answer(value)).collect()
+                }
+                Err(error) => return calls.into_iter().for_each(|call| call.fail(&error)),
+            };
         }
-    }
-    if askers.is_empty() {
-        return;
-    }
-    link::begin(async move {
-        let answers = tokio::select! {
-            biased;
-            answers = connection.send_packed_commands(&pipeline, 0, askers.len()) => answers,
-            _ = end.changed() => return,
-        };
-        let answers = match answers {
-            Ok(values) => values.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error); askers.len()],
-        };
-        for (asker, answer) in askers.into_iter().zip(answers) {
-            let _ = asker.send(answer); // unless nobody waits any more
-        }
-    })
-    .await;
+    };
+    link::begin(sending).await;
 }

@@ -27,7 +27,7 @@ macro_rules! script {
     };
 }
 
-script!(JOIN, LEAVE, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM);
+script!(JOIN, LEAVE, JOIN_MANY, LEAVE_MANY, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM);
 
 impl Script {
     /// The command that runs the script on a name, without the script's arguments.
@@ -37,6 +37,27 @@ impl Script {
         keys.put(&mut command, name);
         command
     }
+
+    /// The command that runs the script on so many names, without their keys and the script's arguments.
+    pub(crate) fn on_many(&self, names: usize, by_text: bool) -> Cmd {
+        let mut command = Cmd::new();
+        match by_text {
+            true => command.arg("EVAL").arg(self.text.as_str()),
+            false => command.arg("EVALSHA").arg(self.hash.as_str()),
+        };
+        command.arg(names * PARTS.len());
+        command
+    }
+
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+/// The script that does on many names what the one with this hash does on one.
+pub(crate) fn of_many(hash: &[u8]) -> Option<&'static Script> {
+    let all = [(&JOIN, &JOIN_MANY), (&LEAVE, &LEAVE_MANY)];
+    all.into_iter().find(|(one, _)| one.hash.as_bytes() == hash).map(|(_, many)| many)
 }
 
 /// Runs a script that does nothing. It is served when our scripts are: a server that holds up writes holds up every
@@ -69,10 +90,7 @@ pub(crate) fn by_text_once<'a>(commands: impl Iterator<Item = &'a Cmd>) -> impl 
 
 /// The same command for a server that does not know the script; `None` if it calls no script of ours.
 pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
-    let mut words = command.args_iter().map(|word| match word {
-        Arg::Simple(word) => word,
-        _ => b"".as_slice(),
-    });
+    let mut words = words(command);
     let (_, hash) = (words.next()?, words.next()?);
     let script = ALL.iter().find(|script| script.hash.as_bytes() == hash)?;
     let mut by_text = Cmd::new();
@@ -83,11 +101,16 @@ pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
     Some(by_text)
 }
 
+/// The words of a command.
+pub(crate) fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
+    command.args_iter().map(|word| match word {
+        Arg::Simple(word) => word,
+        _ => b"", // a cursor, which no script has
+    })
+}
+
 fn word(command: &Cmd, at: usize) -> Option<&[u8]> {
-    match command.args_iter().nth(at) {
-        Some(Arg::Simple(word)) => Some(word),
-        _ => None,
-    }
+    words(command).nth(at)
 }
 
 #[cfg(test)]

@@ -319,6 +319,7 @@ impl Backend for Store {
             timeouts: Timeouts::of(options),
             runtime: Handle::current(),
             has_locals: self.has_locals,
+            has_slots: false,
         };
         let fleet = self.open_fleet(settings).await?;
         check::permissions(&*fleet, &keys, id).await?;

@@ -18,7 +18,7 @@ repeat
     one = '' -- nothing is known about this name
   end
   local sub, byte = string.sub, string.byte
-  local time = redis.call('TIME')
+  local time = known_time or redis.call('TIME')
   local tick = #time[2] == 6 and sub(time[1] .. time[2], 1, ONE_TOKEN_END) or time[1] .. sub('00000' .. time[2], -6, -2)
 
   -- Nobody stands here: the claim is held.

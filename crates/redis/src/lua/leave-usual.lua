@@ -31,7 +31,7 @@ repeat
   end
 
   -- Finds the first waiter that is alive, at the line feed `at`. Dead ones before it are skipped.
-  local time = redis.call('TIME')
+  local time = known_time or redis.call('TIME')
   local tick = #time[2] == 6 and sub(time[1] .. time[2], 1, ONE_TOKEN_END) or time[1] .. sub('00000' .. time[2], -6, -2)
   local at, fetches = find(one, '\n', ONE_CLAIM, true), 0
   while not at or sub(one, at + WAITER_PLACE, at + WAITER_PLACE_END)

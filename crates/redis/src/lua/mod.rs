@@ -6,8 +6,10 @@ macro_rules! text {
     ($($file:literal),+) => { concat!($(include_str!($file)),+) };
 }
 
-pub(crate) const JOIN: &str = text!("join-usual.lua", "line.lua", "join.lua");
-pub(crate) const LEAVE: &str = text!("leave-usual.lua", "line.lua", "leave.lua");
+pub(crate) const JOIN: &str = text!("alone.lua", "join-usual.lua", "line.lua", "join.lua");
+pub(crate) const LEAVE: &str = text!("alone.lua", "leave-usual.lua", "line.lua", "leave.lua");
+pub(crate) const JOIN_MANY: &str = text!("each.lua", "join-usual.lua", "line.lua", "join.lua", "many.lua");
+pub(crate) const LEAVE_MANY: &str = text!("each.lua", "leave-usual.lua", "line.lua", "leave.lua", "many.lua");
 pub(crate) const LIGHTEN: &str = text!("caller.lua", "line.lua", "lighten.lua");
 pub(crate) const RESIZE: &str = text!("caller.lua", "line.lua", "resize.lua");
 pub(crate) const LOOK: &str = text!("caller.lua", "line.lua", "look.lua");
@@ -46,7 +48,8 @@ mod tests {
     use super::record::*;
     use super::*;
 
-    const ALL: [&str; 9] = [JOIN, LEAVE, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM];
+    const ALL: [&str; 11] =
+        [JOIN, LEAVE, JOIN_MANY, LEAVE_MANY, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM];
 
     /// The scripts' lines without their comments.
     fn code() -> impl Iterator<Item = &'static str> {

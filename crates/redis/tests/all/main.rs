@@ -15,4 +15,5 @@ mod replicas;
 mod silence;
 #[path = "../site/mod.rs"]
 mod site;
+mod together;
 mod trouble;

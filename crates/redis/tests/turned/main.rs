@@ -73,11 +73,17 @@ fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64, is_over: &AtomicB
     Ok(done)
 }
 
-/// The scripts with these faults; and a second variant with limits so low that even a short line is granted in pieces.
-type Variants = [Scripts; 2];
+/// The scripts with these faults; a variant with limits so low that even a short line is granted in pieces; and one with
+/// the scripts for many names.
+type Variants = [Scripts; 3];
 
 fn load(server: &mut Connection, faults: &[&Fault]) -> Variants {
-    [Scripts::load(server, faults), Scripts::load(server, &[faults, &[&FEW_AT_ONCE]].concat())]
+    let few_at_once = [faults, &[&FEW_AT_ONCE]].concat();
+    [
+        Scripts::load(server, faults, false),
+        Scripts::load(server, &few_at_once, false),
+        Scripts::load(server, faults, true),
+    ]
 }
 
 /// Runs one operation of each sequence.

@@ -23,8 +23,8 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Loads the scripts with these faults.
-    pub(crate) fn load(server: &mut Connection, faults: &[&Fault]) -> Self {
+    /// Loads the scripts with these faults; if `is_crowd`, those for many names.
+    pub(crate) fn load(server: &mut Connection, faults: &[&Fault], is_crowd: bool) -> Self {
         let changes: Vec<_> = faults.iter().flat_map(|fault| fault.changes).collect();
         let mut load = |text: &str| {
             let seeded =
@@ -33,13 +33,17 @@ impl Scripts {
             let text = [include_str!("turned.lua"), &seeded, include_str!("shown.lua")].concat();
             redis::cmd("SCRIPT").arg("LOAD").arg(text).query(server).unwrap()
         };
+        let [join, leave] = match is_crowd {
+            false => [lua::JOIN, lua::LEAVE].map(str::to_owned),
+            true => [lua::JOIN_MANY, lua::LEAVE_MANY].map(in_a_crowd),
+        };
         let texts = [lua::JOIN, lua::LEAVE, lua::LIGHTEN, lua::RESIZE, lua::LOOK, lua::RENEW];
         for (right, _) in &changes {
             assert!(texts.iter().any(|text| text.contains(right)), "no script has {right}");
         }
         Self {
-            join: load(lua::JOIN),
-            leave: load(lua::LEAVE),
+            join: load(&join),
+            leave: load(&leave),
             lighten: load(lua::LIGHTEN),
             resize: load(lua::RESIZE),
             look: load(lua::LOOK),
@@ -47,4 +51,14 @@ impl Scripts {
             lose: load(LOSE),
         }
     }
+}
+
+/// The script for many names, on one of them.
+fn in_a_crowd(many: &str) -> String {
+    format!(
+        "local function many(KEYS, ARGV)
+        {many}
+        end
+        return many(KEYS, ARGV)[1]"
+    )
 }

@@ -27,7 +27,7 @@ const fn id(client: u64, number: u64) -> ClaimId {
 impl Story {
     fn of(ttls: &'static [u64]) -> Self {
         let mut server = connect();
-        let scripts = Scripts::load(&mut server, &[]);
+        let scripts = Scripts::load(&mut server, &[], false);
         let which = server_time(&mut server);
         Self { server, scripts, asker: Asker { namespace: format!("story {which}") }, ttls }
     }

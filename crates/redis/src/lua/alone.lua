@@ -1,0 +1,2 @@
+local known_time -- only a script for many names knows it already
+

@@ -1,0 +1,2 @@
+local function own_script(KEYS, ARGV, known_time)
+
