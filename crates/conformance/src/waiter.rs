@@ -4,7 +4,7 @@ use tidelock_core::{Error, ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
-use crate::history::{Author, EventKind, Recorder};
+use crate::history::{Author, Recorder};
 use crate::hold::Hold;
 use crate::want::Want;
 
@@ -42,9 +42,14 @@ impl Waiter {
         (&mut self.task).await.map_err(panicked)?
     }
 
-    /// Records that the store's line shows it.
-    pub(crate) fn stands(&self, recorder: &Recorder) {
-        recorder.note(&self.author, EventKind::Stands);
+    /// Records that it waits: see [`Recorder::stands`].
+    pub(crate) fn stands(&self, recorder: &Recorder, shown: Option<usize>) {
+        recorder.stands(&self.author, shown);
+    }
+
+    /// The label of its client.
+    pub(crate) fn who(&self) -> &str {
+        &self.author.who
     }
 }
 
