@@ -93,7 +93,7 @@ impl Stage {
 
     fn played_by(&self, locks: Arc<dyn Locks>, label: &str, linger: Duration) -> Client {
         self.recorder.lingers(linger);
-        self.local_lines.add(&locks, linger);
+        self.local_lines.add(label, &locks, linger);
         Client::new(locks, label, self.recorder.clone())
     }
 
@@ -125,7 +125,8 @@ impl Stage {
         Options::new().ttl(self.subject.ttl()).linger(self.linger)
     }
 
-    /// The same for clients whose tasks stand in the store's line themselves: the order among them all is strict.
+    /// The same for clients whose tasks stand in the store's line themselves. Give them to all clients of a trial whose order
+    /// matters: it is strict only among such, and the checks allow for one claim in line of each of the others.
     #[must_use]
     pub fn strict(&self) -> Options {
         self.options().linger(Duration::ZERO)
@@ -326,7 +327,17 @@ impl Stage {
 
     /// How many wait: in the store's line, and behind claims of their own clients.
     pub async fn waiting(&self, name: &str) -> usize {
-        self.watcher.waiters(name).await + self.local_lines.behind(name).await
+        let Ok(line) = self.watcher.line(name).await else { return 0 };
+        line.waiters().count() + self.local_lines.behind(name, &line).await
+    }
+
+    /// The only waiter of its client, shown by the store's line, however many others come and go. It may have had its turn
+    /// by then.
+    pub async fn waiter_among_others(&self, client: &Client, name: &str, want: Want) -> Outcome<Waiter> {
+        let waiter = Waiter::spawn(client, name, want);
+        let shown = async || waiter.is_done() || self.note_if_shown(&waiter, name, want).await;
+        self.until(self.ttl() / 3, "the line shows a waiter", shown).await?;
+        Ok(waiter)
     }
 
     /// Waits until this many wait, in the store's line or behind claims of their own clients.
@@ -338,18 +349,26 @@ impl Stage {
     /// Records that these wait. If clients may linger, the store's line says which of them have a claim there that waits
     /// for what they want.
     async fn note_standing(&self, waiters: &[Waiter], name: &str, want: Want) -> Outcome {
-        let shown = self.recorder.position();
-        if self.recorder.linger().is_zero() {
-            waiters.iter().for_each(|waiter| waiter.stands(&self.recorder, Some(shown)));
-            return Ok(());
-        }
-        let line = self.watcher.line(name).await?;
-        let has_claim =
-            |who: &str| line.waiters().any(|claim| claim.label == who && claim.weight.get() == want.weight());
+        let before = self.recorder.position();
+        let line = match self.recorder.linger().is_zero() {
+            true => None, // each waiter has a claim of its own
+            false => Some(self.watcher.line(name).await?),
+        };
         for waiter in waiters {
-            waiter.stands(&self.recorder, has_claim(waiter.who()).then_some(shown));
+            let is_shown = line.as_ref().is_none_or(|line| waiter.is_shown(line, want));
+            waiter.stands(&self.recorder, is_shown.then_some(before));
         }
         Ok(())
+    }
+
+    /// Records that this one waits, if the store's line shows that.
+    async fn note_if_shown(&self, waiter: &Waiter, name: &str, want: Want) -> bool {
+        let before = self.recorder.position();
+        let is_shown = self.watcher.line(name).await.is_ok_and(|line| waiter.is_shown(&line, want));
+        if is_shown {
+            waiter.stands(&self.recorder, Some(before));
+        }
+        is_shown
     }
 
     /// Waits until the line is empty, for at most a second.

@@ -1,6 +1,6 @@
 //! A task of a client that waits its turn. Dropping it cancels the wait.
 
-use tidelock_core::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Line, Result};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
@@ -47,9 +47,9 @@ impl Waiter {
         recorder.stands(&self.author, shown);
     }
 
-    /// The label of its client.
-    pub(crate) fn who(&self) -> &str {
-        &self.author.who
+    /// Whether a line shows a claim of its client that waits for the same.
+    pub(crate) fn is_shown(&self, line: &Line, want: Want) -> bool {
+        line.waiters().any(|claim| *claim.label == *self.author.who && claim.weight.get() == want.weight())
     }
 }
 
