@@ -76,7 +76,7 @@ impl Script {
     fn event(mut self, at: u64, claim: u64, name: &str, what: EventKind) -> Self {
         let who: Arc<str> = match claim {
             0 => "trial".into(),
-            ..TASKS => format!("client {claim}").into(),
+            1..TASKS => format!("client {claim}").into(),
             _ => format!("client {}", claim / TASKS).into(),
         };
         self.events.push(Event { at: Duration::from_millis(at), who, name: name.into(), claim, what });
