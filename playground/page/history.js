@@ -3,7 +3,7 @@ import { KIND, NONE } from "./lanes.js";
 
 const FORMAT = "tidelock history 1", MOST_LANES = 200, NEVER = 0xffffffff;
 const WAITS = 1, HOLDS = 2, REST = 0;
-const KINDS = { asked: KIND.Call, stands: KIND.Done, granted: KIND.Held, refused: KIND.Denied, failed: KIND.Timeout, cancelled: KIND.Resumed, "let go": KIND.Done,
+const KINDS = { asked: KIND.Call, stands: KIND.Done, "stands behind": KIND.Done, granted: KIND.Held, refused: KIND.Denied, failed: KIND.Timeout, cancelled: KIND.Resumed, "let go": KIND.Done,
   lost: KIND.Lost, wrote: KIND.Done, fault: KIND.Act, healed: KIND.Resumed, overlap: KIND.Overlap, lightened: KIND.Done, resizing: KIND.Call, resized: KIND.Done,
   evicted: KIND.Expired };
 const LOOK = 2, LEAVE = 1, WRITE = 13;
@@ -122,7 +122,8 @@ export class History {
     const event = this.list[index] ?? {}, who = event.who ?? "";
     const name = event.name ? ` "${event.name}"` : "";
     const texts = {
-      asked: `${who} asks for${name}.`, stands: `${who} stands in the line of${name}.`, granted: `${who} is granted${name}, with token ${event.token}.`,
+      asked: `${who} asks for${name}.`, stands: `${who} stands in the line of${name}.`,
+      "stands behind": `${who} stands in line for${name}, behind another claim of its client.`, granted: `${who} is granted${name}, with token ${event.token}.`,
       refused: `${who} is refused${name}.`, failed: `${who} gets an error about${name}, and does not know what became of it.`, cancelled: `${who} gives up waiting for${name}.`,
       "let go": `${who} lets${name} go.`, lost: `${who} knows that it has lost${name}.`, fault: `A fault: ${event.act}.`, healed: "Everything works again.",
       lightened: `${who} makes its claim on${name} lighter: weight ${event.weight} from now on.`, resizing: `${who} asks for ${event.capacity} permits of${name}.`,

@@ -26,7 +26,7 @@ const HELP: &str = "\
 Runs the conformance suite: trials of the contract, on a backend.
 
 Usage: cargo xtask conformance [--backend NAME] [--deployment NAME | --url URL] [--filter PART] [--deep]
-                               [--report FILE] [--seed N]
+                               [--report FILE] [--seed N] [--linger MS]
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
@@ -39,6 +39,7 @@ Usage: cargo xtask conformance [--backend NAME] [--deployment NAME | --url URL] 
   --real-time        memory alone: on the boot clock, as a server is tested; takes a minute
   --report FILE      the file for the JSON report; with several runs, each adds its name to the file name
   --seed N           replays the random choices of an earlier run
+  --linger MS        the clients pass a hold on among their own tasks for this long; 0: each task stands in line itself
   --write-table      runs on all backends, and writes the tables in README.md and docs/guarantees.md
   --list             lists the trials and what each proves
   --prove            proves the suite itself: it must catch backends that are broken on purpose
@@ -253,6 +254,7 @@ impl Request {
                 Long("real-time") => request.others.push(REAL_TIME.into()),
                 Long("filter") => request.others.extend(["--filter".into(), flags.value()?]),
                 Long("seed") => request.others.extend(["--seed".into(), flags.value()?]),
+                Long("linger") => request.others.extend(["--linger".into(), flags.value()?]),
                 Long("list") => request.tell("--list"),
                 Long("prove") => request.tell("--prove"),
                 Long("table") => {
@@ -350,8 +352,8 @@ mod tests {
 
     #[test]
     fn what_is_the_suites_own_affair_is_passed_on() {
-        let request = parse("--backend memory --filter reader --deep --seed 7");
-        assert_eq!(request.others, ["--filter", "reader", "--deep", "--seed", "7"]);
+        let request = parse("--backend memory --filter reader --deep --seed 7 --linger 10");
+        assert_eq!(request.others, ["--filter", "reader", "--deep", "--seed", "7", "--linger", "10"]);
         assert!(!request.tells && request.backends().unwrap().len() == 1);
         let request = parse("--table a.json b.json");
         assert!(request.tells);

@@ -27,6 +27,7 @@ mod failure;
 pub mod history;
 mod hold;
 mod lessons;
+mod local_lines;
 pub mod program;
 mod proof;
 mod proxy;

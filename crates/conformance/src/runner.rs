@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidelock_core::Options;
+
 use crate::failure::{Failure, Outcome};
 use crate::history::{History, Recorder, timeline};
 use crate::report::{Ending, Report, Verdict};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub deep: bool,
     /// The seed of every random choice.
     pub seed: u64,
+    /// For how long the clients pass a hold on among their own tasks: see [`Options::linger`].
+    pub linger: Duration,
     /// After how long a trial counts as hung, in real time. Slow is not hung: what must be fast has a bound in its trial.
     pub time_out: Duration,
     /// Where the histories of failed trials are saved.
@@ -45,6 +49,7 @@ impl Default for Settings {
             filter: None,
             deep: false,
             seed: 1,
+            linger: Options::new().linger,
             time_out: Duration::from_secs(240),
             histories: std::env::temp_dir().join("tidelock-conformance"),
         }
@@ -201,6 +206,7 @@ fn play_in_thread(
         trial: trial.name.to_owned(),
         seed: settings.seed,
         ttl: subject.ttl(),
+        linger: recorder.linger(),
         bound: subject.ttl() + subject.ttl() / 5,
         events: recorder.events(),
     });
@@ -227,7 +233,7 @@ fn play_here(
     };
     let outcome = runtime.block_on(async {
         let dice = Dice::new(settings.seed, trial.name);
-        let stage = Stage::set(subject, trial.needs, dice, settings.deep).await?;
+        let stage = Stage::set(subject, trial.needs, dice, settings).await?;
         let _ = notes.set((stage.recorder().clone(), stage.stalls().clone()));
         let played = (trial.play)(&stage).await;
         if played.is_err() {

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::backend::Moment;
-use tidelock_core::{ClaimInfo, ErrorKind, Kind, Options};
+use tidelock_core::{ClaimInfo, ErrorKind, Kind, Locks, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
 use crate::history::{EventKind, Recorder};
 use crate::hold::Hold;
+use crate::local_lines::LocalLines;
 use crate::stalls::Stalls;
 use crate::waiter::Waiter;
 use crate::want::Want;
-use crate::{Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Subject, Time, Whom};
+use crate::{Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Settings, Subject, Time, Whom};
 
 /// The number of steps in which `until` lets its bound pass.
 const STEPS: u32 = 100;
@@ -47,6 +48,8 @@ pub struct Stage {
     stalls: Arc<Stalls>,
     recorder: Arc<Recorder>,
     watcher: Client,
+    local_lines: LocalLines,
+    linger: Duration,
     dice: Dice,
     is_deep: bool,
 }
@@ -57,7 +60,7 @@ impl Stage {
         subject: Arc<dyn Subject>,
         needs: &[Ability],
         dice: Dice,
-        is_deep: bool,
+        settings: &Settings,
     ) -> Outcome<Self> {
         let server = subject.server(needs).await?;
         let time = server.time();
@@ -65,7 +68,8 @@ impl Stage {
         let recorder = Arc::new(Recorder::new(time.clone()));
         let options = Options::new().ttl(subject.ttl()).label(WATCHER);
         let watcher = Client::new(server.connect(options).await?, WATCHER, recorder.clone());
-        Ok(Self { server, subject, time, stalls, recorder, watcher, dice, is_deep })
+        let (local_lines, linger, is_deep) = (LocalLines::default(), settings.linger, settings.deep);
+        Ok(Self { server, subject, time, stalls, recorder, watcher, local_lines, linger, dice, is_deep })
     }
 
     /// A new client, called `client number`.
@@ -75,23 +79,34 @@ impl Stage {
 
     /// A new client with its own options.
     pub async fn client_with(&self, number: usize, options: Options) -> Outcome<Client> {
-        let label = format!("client {number}");
+        let (label, linger) = (format!("client {number}"), options.linger);
         let locks = self.server.connect(options.label(&label)).await?;
-        Ok(Client::new(locks, &label, self.recorder.clone()))
+        Ok(self.played_by(locks, &label, linger))
     }
 
     /// A new client that knows only one server.
     pub async fn client_of(&self, seat: Seat, number: usize, options: Options) -> Outcome<Client> {
-        let label = format!("client {number}");
+        let (label, linger) = (format!("client {number}"), options.linger);
         let locks = self.server.connect_to(seat, options.label(&label)).await?;
-        Ok(Client::new(locks, &label, self.recorder.clone()))
+        Ok(self.played_by(locks, &label, linger))
+    }
+
+    fn played_by(&self, locks: Arc<dyn Locks>, label: &str, linger: Duration) -> Client {
+        self.recorder.lingers(linger);
+        self.local_lines.add(label, &locks, linger);
+        Client::new(locks, label, self.recorder.clone())
     }
 
     /// New clients, from `client 0` on.
     pub async fn clients<const N: usize>(&self) -> Outcome<[Client; N]> {
+        self.clients_with(self.options()).await
+    }
+
+    /// New clients with these options, from `client 0` on.
+    pub async fn clients_with<const N: usize>(&self, options: Options) -> Outcome<[Client; N]> {
         let mut clients = Vec::new();
         for number in 0..N {
-            clients.push(self.client(number).await?);
+            clients.push(self.client_with(number, options.clone()).await?);
         }
         clients.try_into().map_err(|_| Failure::new("as many as were made"))
     }
@@ -99,6 +114,7 @@ impl Stage {
     /// A new client in a process of its own, called `child number`.
     pub async fn child(&self, number: usize) -> Outcome<Child> {
         let label = format!("child {number}");
+        self.recorder.lingers(self.linger);
         let command = self.server.program(self.options().label(&label))?;
         Child::start(command, &label, self.recorder.clone()).await
     }
@@ -106,7 +122,14 @@ impl Stage {
     /// The options that every client starts from.
     #[must_use]
     pub fn options(&self) -> Options {
-        Options::new().ttl(self.subject.ttl())
+        Options::new().ttl(self.subject.ttl()).linger(self.linger)
+    }
+
+    /// The same for clients whose tasks stand in the store's line themselves. Give them to all clients of a trial whose order
+    /// matters: it is strict only among such, and the checks allow for one claim in line of each of the others.
+    #[must_use]
+    pub fn strict(&self) -> Options {
+        self.options().linger(Duration::ZERO)
     }
 
     /// The client that only observes.
@@ -274,12 +297,12 @@ impl Stage {
         Ok(self.server.counts().await?)
     }
 
-    /// A waiter whose claim the store's line already shows.
+    /// A waiter that stands already, in the store's line or behind a claim of its client.
     pub async fn waiter(&self, client: &Client, name: &str, want: Want) -> Outcome<Waiter> {
-        let before = self.watcher.waiters(name).await;
+        let before = self.waiting(name).await;
         let waiter = Waiter::spawn(client, name, want);
         self.until_waiting(name, before + 1).await?;
-        waiter.stands(&self.recorder);
+        self.note_standing(std::slice::from_ref(&waiter), name, want).await?;
         Ok(waiter)
     }
 
@@ -291,21 +314,61 @@ impl Stage {
         want: Want,
         count: usize,
     ) -> Outcome<Vec<Waiter>> {
-        let before = self.watcher.waiters(name).await;
+        let before = self.waiting(name).await;
         let (mut clients, mut waiters) = (clients.iter().cycle(), Vec::with_capacity(count));
         while waiters.len() < count {
             let some = clients.by_ref().take(AT_ONCE.min(count - waiters.len()));
             waiters.extend(some.map(|client| Waiter::spawn(client, name, want)));
             self.until_waiting(name, before + waiters.len()).await?;
         }
-        waiters.iter().for_each(|waiter| waiter.stands(&self.recorder));
+        self.note_standing(&waiters, name, want).await?;
         Ok(waiters)
     }
 
-    /// Waits until this many claims wait in line.
+    /// How many wait: in the store's line, and behind claims of their own clients.
+    pub async fn waiting(&self, name: &str) -> usize {
+        let Ok(line) = self.watcher.line(name).await else { return 0 };
+        line.waiters().count() + self.local_lines.behind(name, &line).await
+    }
+
+    /// The only waiter of its client, shown by the store's line, however many others come and go. It may have had its turn
+    /// by then.
+    pub async fn waiter_among_others(&self, client: &Client, name: &str, want: Want) -> Outcome<Waiter> {
+        let waiter = Waiter::spawn(client, name, want);
+        let shown = async || waiter.is_done() || self.note_if_shown(&waiter, name, want).await;
+        self.until(self.ttl() / 3, "the line shows a waiter", shown).await?;
+        Ok(waiter)
+    }
+
+    /// Waits until this many wait, in the store's line or behind claims of their own clients.
     pub async fn until_waiting(&self, name: &str, count: usize) -> Outcome {
-        let what = format!("{count} claims wait for {name:?}");
-        self.until(self.ttl() / 3, &what, async || self.watcher.waiters(name).await == count).await
+        let what = format!("{count} wait for {name:?}");
+        self.until(self.ttl() / 3, &what, async || self.waiting(name).await == count).await
+    }
+
+    /// Records that these wait. If clients may linger, the store's line says which of them have a claim there that waits
+    /// for what they want.
+    async fn note_standing(&self, waiters: &[Waiter], name: &str, want: Want) -> Outcome {
+        let before = self.recorder.position();
+        let line = match self.recorder.linger().is_zero() {
+            true => None, // each waiter has a claim of its own
+            false => Some(self.watcher.line(name).await?),
+        };
+        for waiter in waiters {
+            let is_shown = line.as_ref().is_none_or(|line| waiter.is_shown(line, want));
+            waiter.stands(&self.recorder, is_shown.then_some(before));
+        }
+        Ok(())
+    }
+
+    /// Records that this one waits, if the store's line shows that.
+    async fn note_if_shown(&self, waiter: &Waiter, name: &str, want: Want) -> bool {
+        let before = self.recorder.position();
+        let is_shown = self.watcher.line(name).await.is_ok_and(|line| waiter.is_shown(&line, want));
+        if is_shown {
+            waiter.stands(&self.recorder, Some(before));
+        }
+        is_shown
     }
 
     /// Waits until the line is empty, for at most a second.
@@ -333,7 +396,8 @@ impl Stage {
     /// Ends a trial: everything is healed, and every name that was used must be usable again.
     pub(crate) async fn end(&self) -> Outcome {
         self.act(Act::Heal).await?;
-        let last = self.client(LAST_CLIENT).await?;
+        // It has no crowd, and without linger the order of what came before is judged as strictly as it was kept.
+        let last = self.client_with(LAST_CLIENT, self.strict()).await?;
         for (name, want) in self.used() {
             let bound = self.ttl() + self.ttl() / 10;
             let by = self.now() + bound;

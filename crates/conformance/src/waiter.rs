@@ -1,10 +1,10 @@
 //! A task of a client that waits its turn. Dropping it cancels the wait.
 
-use tidelock_core::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Line, Result};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
-use crate::history::{Author, EventKind, Recorder};
+use crate::history::{Author, Recorder};
 use crate::hold::Hold;
 use crate::want::Want;
 
@@ -42,9 +42,14 @@ impl Waiter {
         (&mut self.task).await.map_err(panicked)?
     }
 
-    /// Records that the store's line shows it.
-    pub(crate) fn stands(&self, recorder: &Recorder) {
-        recorder.note(&self.author, EventKind::Stands);
+    /// Records that it waits: see [`Recorder::stands`].
+    pub(crate) fn stands(&self, recorder: &Recorder, shown: Option<usize>) {
+        recorder.stands(&self.author, shown);
+    }
+
+    /// Whether a line shows a claim of its client that waits for the same.
+    pub(crate) fn is_shown(&self, line: &Line, want: Want) -> bool {
+        line.waiters().any(|claim| *claim.label == *self.author.who && claim.weight.get() == want.weight())
     }
 }
 

@@ -25,6 +25,7 @@ mod readers_pass;
 mod retold;
 mod reuses_tokens;
 mod says_nothing_on_loss;
+mod stretches_a_turn;
 mod tells_the_size_asked_for;
 mod tokens_go_down;
 
@@ -173,6 +174,11 @@ pub fn all() -> Vec<Broken> {
             "serves the line last come first",
             "waiters_are_served_in_the_order_they_came",
             last_come_first::bend,
+        ),
+        broken(
+            "stretches a turn past its end",
+            "crowds_that_pass_holds_on_keep_their_order",
+            stretches_a_turn::bend,
         ),
         broken(
             "blocks every name while one stalls",

@@ -37,8 +37,10 @@ pub enum EventKind {
         /// The capacity of the line, as the client believes.
         capacity: u32,
     },
-    /// The store's line shows that the claim waits.
+    /// The store's line shows that the claim waits, or that it waits behind a claim of its client that does.
     Stands,
+    /// It waits behind another claim of its client, of which nothing more is known.
+    StandsBehind,
     /// The client was granted the claim.
     Granted {
         /// Under this token.
@@ -114,6 +116,7 @@ impl EventKind {
             }
             Self::Asked { .. } => "asks".into(),
             Self::Stands => "stands in line".into(),
+            Self::StandsBehind => "stands behind a claim of its client".into(),
             Self::Granted { token, .. } => format!("is granted, token {token}"),
             Self::Refused => "is refused".into(),
             Self::Failed => "gets an error".into(),
@@ -138,6 +141,7 @@ impl EventKind {
         match self {
             Self::Asked { .. } => "asked",
             Self::Stands => "stands",
+            Self::StandsBehind => "stands behind",
             Self::Granted { .. } => "granted",
             Self::Refused => "refused",
             Self::Failed => "failed",
@@ -211,6 +215,7 @@ impl Event {
                 capacity: small("capacity")?,
             },
             "stands" => EventKind::Stands,
+            "stands behind" => EventKind::StandsBehind,
             "granted" => {
                 EventKind::Granted { token: number("token")?, told: small("told"), id: text("id").into() }
             }
@@ -254,6 +259,7 @@ mod tests {
         let whats = [
             EventKind::Asked { kind: Kind::Semaphore, weight: 2, capacity: 5 },
             EventKind::Stands,
+            EventKind::StandsBehind,
             EventKind::Granted { token: 64, told: Some(5), id: "4f2a-7".into() },
             EventKind::Granted { token: 64, told: None, id: "".into() },
             EventKind::Refused,

@@ -40,22 +40,46 @@ pub fn all() -> Vec<Faulty> {
         faulty("a holder's write is refused", Promise::Fence, a_holders_write_is_refused()),
         faulty("a name is unusable after healing", Promise::Usable, a_name_is_of_no_use()),
         faulty("a claim waits while nobody holds", Promise::Bounded, somebody_waits_for_nobody()),
+        faulty("a later comer of one client passes", Promise::Order, a_later_comer_is_passed_the_hold()),
+        faulty("a hold is passed on for too long", Promise::Passes, a_hold_is_passed_on_at(LINGER)),
+        faulty("a hold is shared for too long", Promise::Passes, a_hold_is_shared_at(LINGER + 1)),
+        faulty("a hold is passed on too often", Promise::Passes, a_hold_is_shared_by(33)),
+        faulty("permits are passed on", Promise::Passes, permits_are_passed_on()),
+        faulty("a client gets turn after turn", Promise::Order, a_client_gets_turns(3)),
+        faulty("later readers get turn after turn", Promise::Order, later_readers_get_turns(2)),
     ]
 }
 
 /// A history written by hand; times are in milliseconds.
-struct Script(Vec<Event>);
+struct Script {
+    events: Vec<Event>,
+    linger: Duration,
+}
+
+/// For how long clients may pass a hold on in histories that say so, in milliseconds.
+const LINGER: u64 = 10;
+
+/// Claims from this number on are those of tasks of one client: 201 and 202 are tasks of client 2.
+const TASKS: u64 = 100;
 
 const WRITER: u32 = tidelock_core::Weight::MAX.get();
 
 impl Script {
     fn new() -> Self {
-        Self(Vec::new())
+        Self { events: Vec::new(), linger: Duration::ZERO }
+    }
+
+    fn with_linger() -> Self {
+        Self { linger: Duration::from_millis(LINGER), ..Self::new() }
     }
 
     fn event(mut self, at: u64, claim: u64, name: &str, what: EventKind) -> Self {
-        let who: Arc<str> = if claim == 0 { "trial".into() } else { format!("client {claim}").into() };
-        self.0.push(Event { at: Duration::from_millis(at), who, name: name.into(), claim, what });
+        let who: Arc<str> = match claim {
+            0 => "trial".into(),
+            1..TASKS => format!("client {claim}").into(),
+            _ => format!("client {}", claim / TASKS).into(),
+        };
+        self.events.push(Event { at: Duration::from_millis(at), who, name: name.into(), claim, what });
         self
     }
 
@@ -70,6 +94,10 @@ impl Script {
 
     fn stands(self, at: u64, claim: u64) -> Self {
         self.event(at, claim, "stock", EventKind::Stands)
+    }
+
+    fn stands_behind(self, at: u64, claim: u64) -> Self {
+        self.event(at, claim, "stock", EventKind::StandsBehind)
     }
 
     fn granted(self, at: u64, claim: u64, token: u64) -> Self {
@@ -95,8 +123,9 @@ impl Script {
             trial: String::new(),
             seed: 0,
             ttl: Duration::from_secs(15),
+            linger: self.linger,
             bound: Duration::from_secs(18),
-            events: self.0,
+            events: self.events,
         }
     }
 }
@@ -197,6 +226,61 @@ fn somebody_waits_for_nobody() -> Script {
     script.lets_go(4, 1).granted(20_000, 2, 64).lets_go(20_001, 2)
 }
 
+fn a_later_comer_is_passed_the_hold() -> Script {
+    let script = Script::with_linger().asks(0, 101, 1, 1).granted(1, 101, 32);
+    let script = script.asks(2, 102, 1, 1).stands_behind(3, 102).asks(4, 103, 1, 1).lets_go(5, 101);
+    script.granted(6, 103, 33).lets_go(7, 103).granted(8, 102, 34).lets_go(9, 102)
+}
+
+/// The store's grant is recorded at 1, and its holder lets go that much later. When the pass is recorded does not matter.
+fn a_hold_is_passed_on_at(after: u64) -> Script {
+    let script = Script::with_linger().asks(0, 101, 1, 1).granted(1, 101, 32).asks(2, 102, 1, 1);
+    script.lets_go(1 + after, 101).granted(1_000, 102, 33).lets_go(1_001, 102)
+}
+
+fn a_hold_is_shared_at(after: u64) -> Script {
+    let script = Script::with_linger().asks(0, 101, 1, WRITER).granted(1, 101, 32);
+    let script = script.asks(1 + after, 102, 1, WRITER).granted(1_000, 102, 33);
+    script.lets_go(1_001, 101).lets_go(1_002, 102)
+}
+
+fn a_hold_is_shared_by(readers: u64) -> Script {
+    let all = || 101..101 + readers;
+    let script = all().fold(Script::with_linger(), |script, claim| script.asks(0, claim, 1, WRITER));
+    let token = |claim: u64| 32 + (claim - 101).min(31);
+    let script = all().fold(script, |script, claim| script.granted(1, claim, token(claim)));
+    all().fold(script, |script, claim| script.lets_go(2, claim))
+}
+
+fn permits_are_passed_on() -> Script {
+    let script = Script::with_linger().asks(0, 101, 2, 3).granted(1, 101, 32).asks(2, 102, 2, 3);
+    script.lets_go(3, 101).granted(4, 102, 33).lets_go(5, 102)
+}
+
+/// Client 1 has so many turns, while client 2 stands in line.
+fn a_client_gets_turns(turns: u64) -> Script {
+    let script = (0..turns).fold(Script::with_linger(), |script, turn| script.asks(turn, 101 + turn, 1, 1));
+    let script = script.asks(10, 201, 1, 1).stands(11, 201);
+    let script = (0..turns).fold(script, |script, turn| {
+        script.granted(20 + turn, 101 + turn, 32 * (turn + 1)).lets_go(20 + turn, 101 + turn)
+    });
+    script.granted(30, 201, 32 * (turns + 1)).lets_go(31, 201)
+}
+
+/// Readers of client 1 that ask when a writer stands in line already share so many turns.
+fn later_readers_get_turns(turns: u64) -> Script {
+    let script = Script::with_linger().asks(0, 101, 1, WRITER).granted(1, 101, 32);
+    let script = script.asks(2, 201, WRITER, WRITER).stands(3, 201);
+    let script = (0..turns).fold(script, |script, turn| {
+        let (at, reader) = (4 + turn, 102 + 2 * turn);
+        let script = script.asks(at, reader, 1, WRITER).granted(at, reader, 32 * (turn + 1) + 1);
+        script.asks(at, reader + 1, 1, WRITER).granted(at, reader + 1, 32 * (turn + 1) + 2)
+    });
+    let readers = 102..102 + 2 * turns;
+    let script = readers.fold(script.lets_go(8, 101), |script, reader| script.lets_go(9, reader));
+    script.granted(10, 201, 32 * (turns + 1)).lets_go(11, 201)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +299,47 @@ mod tests {
         let sound = sound.asks(4, 3, 1, 1).stands(5, 3).lets_go(6, 1).granted(7, 2, 64).lets_go(8, 2);
         let sound = sound.granted(9, 3, 96).lets_go(10, 3).writes(11, 32).writes(12, 32).writes(13, 64);
         assert_eq!(sound.history().check(), []);
+    }
+
+    #[test]
+    fn what_a_client_may_pass_on_is_in_order() {
+        let sound = [
+            a_hold_is_passed_on_at(LINGER - 1),
+            a_hold_is_shared_at(LINGER - 1),
+            a_hold_is_shared_by(32),
+            a_client_gets_turns(2),
+            later_readers_get_turns(1),
+        ];
+        for script in sound {
+            assert_eq!(script.history().check(), []);
+        }
+    }
+
+    #[test]
+    fn a_task_of_another_client_is_passed_and_one_of_the_same_is_not() {
+        let passes = |linger| {
+            let script = Script { linger, ..Script::new() }.asks(0, 101, 1, 1).granted(1, 101, 32);
+            let script = script.asks(2, 201, 1, 1).stands(3, 201).asks(4, 102, 1, 1).stands_behind(5, 102);
+            let script = script.lets_go(6, 101).granted(7, 102, 33).lets_go(8, 102);
+            script.granted(9, 201, 64).lets_go(10, 201).history().check()
+        };
+        assert_eq!(passes(Duration::from_millis(LINGER)), []);
+        let broken: Vec<Promise> = passes(Duration::ZERO).iter().map(|found| found.promise).collect();
+        assert_eq!(broken, [Promise::Order, Promise::Passes]);
+    }
+
+    #[test]
+    fn turns_are_counted_anew_when_the_client_that_waits_may_have_lost_its_place() {
+        let begins = |between: fn(Script) -> Script| {
+            let script = (1..=3).fold(Script::with_linger(), |script, task| script.asks(0, 100 + task, 1, 1));
+            let script = script.asks(1, 201, 1, 1).asks(1, 202, 1, 1).stands(2, 201);
+            let script = script.granted(3, 101, 32).lets_go(4, 101).granted(5, 102, 64).lets_go(6, 102);
+            between(script).granted(8, 103, 96).lets_go(9, 103).history().check().len()
+        };
+        assert_eq!(begins(|script| script), 1);
+        assert_eq!(begins(|script| script.event(7, 0, "", EventKind::Fault { act: String::new() })), 0);
+        assert_eq!(begins(|script| script.event(7, 201, "stock", EventKind::Cancelled)), 0);
+        assert_eq!(begins(|script| script.event(7, 202, "stock", EventKind::Refused)), 0);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! # A saved history
 //!
 //! One JSON object. `format` is `"tidelock history 1"`. `backend`, `trial` and `seed` say what was played and how to
-//! replay it. `ttl` is how long claims lived, in nanoseconds like all times. `why` is the trial's own failure.
+//! replay it. `ttl` is how long claims lived, in nanoseconds like all times. `linger` is for how long a
+//! client may pass a hold on among its own tasks; absent means zero. `why` is the trial's own failure.
 //! `broken` is absent, or describes the promise that the history breaks: `promise`, `sentence`, `name`, the `claims`
 //! involved, and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds
 //! since the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`,
@@ -22,6 +23,7 @@ pub mod faulty;
 mod fence;
 mod kept;
 mod order;
+mod passes;
 mod progress;
 mod promise;
 mod recorder;
@@ -29,6 +31,7 @@ mod sizes;
 mod sums;
 mod timeline;
 mod tokens;
+mod turns;
 mod violation;
 mod witness;
 
@@ -55,6 +58,8 @@ pub struct History {
     pub seed: u64,
     /// How long claims lived.
     pub ttl: Duration,
+    /// For how long a client may pass a hold on among its own tasks.
+    pub linger: Duration,
     /// How long a claim may wait while nobody holds.
     pub bound: Duration,
     /// The events, in order.
@@ -68,7 +73,9 @@ impl History {
         let found = [
             exclusion::check(&self.events),
             sizes::check(&self.events),
-            order::check(&self.events),
+            order::check(&self.events, self.linger),
+            passes::check(&self.events, self.linger),
+            turns::check(&self.events, self.linger),
             tokens::check(&self.events),
             fence::check(&self.events),
             fence::refusals(&self.events),
@@ -88,7 +95,8 @@ impl History {
     /// The history as JSON for a file.
     #[must_use]
     pub fn to_json(&self, why: &str, broken: Option<&Violation>) -> Value {
-        let ttl = u64::try_from(self.ttl.as_nanos()).unwrap_or(u64::MAX);
+        let [ttl, linger] =
+            [self.ttl, self.linger].map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let events: Vec<Value> = self.events.iter().map(Event::to_json).collect();
         let mut history = json!({
             "format": "tidelock history 1",
@@ -96,6 +104,7 @@ impl History {
             "trial": self.trial,
             "seed": self.seed,
             "ttl": ttl,
+            "linger": linger,
             "why": why,
             "events": events,
         });

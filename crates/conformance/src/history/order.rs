@@ -5,18 +5,27 @@
 //! not hold: because the two conflict, or because the waiting one does not fit beside the claims held since before the
 //! later one was asked for.
 //!
+//! A client that may linger has a line of its own: what it passes on goes past the tasks of others, for a while (see
+//! `passes` and `turns`). So the claims of one client alone are compared there, except permits, which are not passed on.
+//!
 //! If two servers may both be in charge for a while, as the subject has declared, there are two lines, and no claim in
 //! one waits for the other. Claims of that time are not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::conflicts::Claims;
+use tidelock_core::Kind;
+
+use super::conflicts::{Claim, Claims};
 use super::excused::Excused;
 use super::sums::Sums;
 use super::{Event, EventKind, Promise, Violation};
 
-/// One name's line.
+/// The claims that keep one order: those of a name, or of a client on that name.
+type Place = (Arc<str>, Option<Arc<str>>);
+
+/// One line.
 #[derive(Debug)]
 struct Line {
     /// Claims known to wait, by weight: the position since when, and the claim.
@@ -27,9 +36,9 @@ struct Line {
     holders: BTreeMap<u64, (usize, u64)>,
 }
 
-pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
-    let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
+    let mut lines: BTreeMap<Place, Line> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
@@ -45,9 +54,9 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
             continue;
         }
         let Some(claim) = claims.get(event.claim).filter(|_| !excused.is(event.claim)) else { continue };
-        let line = lines.entry(event.name.clone()).or_insert_with(|| Line::new(events.len()));
+        let line = lines.entry(place(claim, linger)).or_insert_with(|| Line::new(events.len()));
         match event.what {
-            EventKind::Stands => line.stand(position, event.claim, claim.weight),
+            EventKind::Stands | EventKind::StandsBehind => line.stand(position, event.claim, claim.weight),
             EventKind::Refused | EventKind::Failed | EventKind::Cancelled => {
                 line.leave(event.claim, claim.weight);
             }
@@ -76,6 +85,11 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
         }
     }
     found
+}
+
+fn place(claim: &Claim, linger: Duration) -> Place {
+    let has_own = !linger.is_zero() && claim.kind != Kind::Semaphore;
+    (claim.name.clone(), has_own.then(|| claim.who.clone()))
 }
 
 impl Line {

@@ -10,6 +10,8 @@ pub enum Promise {
     Exclusion,
     /// No claim overtakes one that was known to wait.
     Order,
+    /// A hold is passed on inside a client for no longer than it may linger.
+    Passes,
     /// Of two conflicting grants the later has the greater token.
     Tokens,
     /// A resource never accepts an older token after a newer one.
@@ -31,6 +33,7 @@ impl Promise {
         match self {
             Self::Exclusion => "exclusion",
             Self::Order => "order",
+            Self::Passes => "passes",
             Self::Tokens => "tokens",
             Self::Fence => "fence",
             Self::Usable => "usable after healing",

@@ -10,9 +10,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use tidelock_core::State;
 use tidelock_core::backend::Moment;
+use tidelock_core::{Kind, State};
 
 use super::{Event, EventKind, Witness};
 use crate::Time;
@@ -33,6 +34,8 @@ pub struct Recorder {
 struct Log {
     events: Vec<Event>,
     claims: u64,
+    /// The longest that a client may pass a hold on among its own tasks.
+    linger: Duration,
     /// The holds of each name, by claim.
     held: BTreeMap<Arc<str>, BTreeMap<u64, Holding>>,
     /// The last look at all holds, if there are regular looks.
@@ -82,6 +85,17 @@ impl Recorder {
         self.began
     }
 
+    /// A client of this history may pass a hold on among its own tasks for this long.
+    pub(crate) fn lingers(&self, longest: Duration) {
+        let mut log = self.log();
+        log.linger = log.linger.max(longest);
+    }
+
+    /// The longest that any of its clients may.
+    pub(crate) fn linger(&self) -> Duration {
+        self.log().linger
+    }
+
     /// Writes all events so far to the outlet, if there is one.
     pub fn write_down(&self) {
         self.write_down_all(&mut self.log());
@@ -109,6 +123,20 @@ impl Recorder {
         let mut log = self.log();
         log.claims += 1;
         Author { who: who.clone(), name: name.into(), claim: log.claims }
+    }
+
+    /// The position of the next event.
+    pub(crate) fn position(&self) -> usize {
+        self.log().events.len()
+    }
+
+    /// Records that a claim waits. The store's line has shown that, after the event at `shown`; without it, it waits behind
+    /// another claim of its client.
+    pub(crate) fn stands(&self, author: &Author, shown: Option<usize>) {
+        let mut log = self.log();
+        let now = self.time.now();
+        let is_shown = shown.is_some_and(|shown| !log.has_moved_since(shown, author));
+        self.push(&mut log, author, if is_shown { EventKind::Stands } else { EventKind::StandsBehind }, now);
     }
 
     /// Records an event that happened now.
@@ -144,7 +172,9 @@ impl Recorder {
         if guard.state() == State::Lost {
             return self.push(&mut log, author, EventKind::Failed, now); // lost before the client could rely on it
         }
-        if let Some(stood) = stood {
+        // A local line's claim may have stood before the task that holds it now.
+        let is_own = |kind| kind == Kind::Semaphore || log.linger.is_zero();
+        if let Some((_, stood)) = stood.filter(|(kind, _)| is_own(*kind)) {
             self.push(&mut log, author, EventKind::Stands, stood);
         }
         log.keep(author, kept, now);
@@ -231,6 +261,18 @@ impl Log {
     fn keep(&mut self, author: &Author, kept: &Arc<AnyGuard>, since: Moment) {
         let holding = Holding { who: author.who.clone(), kept: Arc::downgrade(kept), since };
         self.held.entry(author.name.clone()).or_default().insert(author.claim, holding);
+    }
+
+    /// Whether the client has got somewhere on that name since, or perhaps lost its place.
+    fn has_moved_since(&self, position: usize, author: &Author) -> bool {
+        use EventKind::{Cancelled, Failed, Fault, Granted, Lost, Refused};
+        self.events[position.min(self.events.len())..].iter().any(|event| match event.what {
+            Fault { .. } => true,
+            Granted { .. } | Refused | Failed | Cancelled | Lost => {
+                event.who == author.who && event.name == author.name
+            }
+            _ => false,
+        })
     }
 
     /// Removes and returns the holding, if it was kept until now.

@@ -29,6 +29,7 @@ const USAGE: &str = "\
 The contract of Tidelock as trials, on a backend.
 
 Usage: conformance [--url URL [--control PROGRAM --deployment NAME]] [--filter PART] [--deep] [--report FILE] [--seed N]
+                   [--linger MS]
        conformance --storm TIME [--url URL …] [--seed N]
                                    everything at once, at random, for this long: 90s, 20m, 8h
        conformance --list          which trial proves what
@@ -43,6 +44,7 @@ Usage: conformance [--url URL [--control PROGRAM --deployment NAME]] [--filter P
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
+  --linger MS     the clients pass a hold on among their own tasks for this long; 0: each task stands in line itself
   --real-time     only for memory: use the boot clock, not a clock that the trials turn
 ";
 
@@ -87,6 +89,7 @@ struct Flags {
     deep: bool,
     report: Option<PathBuf>,
     seed: Option<u64>,
+    linger: Option<Duration>,
     /// Internal: this process is a client of a trial.
     child: Option<Child>,
     /// Internal: the part that this client plays in a storm.
@@ -100,6 +103,7 @@ struct Child {
     label: String,
     namespace: String,
     ttl: Duration,
+    linger: Duration,
 }
 
 #[derive(Default)]
@@ -149,8 +153,8 @@ fn parse(mut parser: lexopt::Parser) -> Result<Flags, lexopt::Error> {
             Long("deployment") => flags.deployment = Some(parser.value()?.string()?),
             Long("as-child") => {
                 let (label, namespace) = (parser.value()?.string()?, parser.value()?.string()?);
-                let ttl = Duration::from_millis(parser.value()?.parse()?);
-                flags.child = Some(Child { label, namespace, ttl });
+                let (ttl, linger) = (milliseconds(&mut parser)?, milliseconds(&mut parser)?);
+                flags.child = Some(Child { label, namespace, ttl, linger });
             }
             Long("plays") => {
                 let (seed, number) = (parser.value()?.parse()?, parser.value()?.parse()?);
@@ -161,6 +165,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Flags, lexopt::Error> {
             Long("deep") => flags.deep = true,
             Long("report") => flags.report = Some(parser.value()?.into()),
             Long("seed") => flags.seed = Some(parser.value()?.parse()?),
+            Long("linger") => flags.linger = Some(milliseconds(&mut parser)?),
             Long("list") => flags.mode = Mode::List,
             Long("prove") => flags.mode = Mode::Prove,
             Long("table") => flags.mode = Mode::Table(vec![parser.value()?.into()]),
@@ -173,6 +178,10 @@ fn parse(mut parser: lexopt::Parser) -> Result<Flags, lexopt::Error> {
         }
     }
     Ok(flags)
+}
+
+fn milliseconds(parser: &mut lexopt::Parser) -> Result<Duration, lexopt::Error> {
+    Ok(Duration::from_millis(parser.value()?.parse()?))
 }
 
 fn act(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
@@ -195,8 +204,9 @@ fn act(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
 
 fn run_all(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
     let (subject, settings, painter) = (subject(backend, flags)?, settings(flags), Painter::for_stdout());
-    let seed = settings.seed;
-    say(&format!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name()));
+    let (seed, linger) = (settings.seed, settings.linger);
+    let name = subject.name();
+    say(&format!("the contract on {name}, linger {linger:?}, seed {seed} (replay with --seed {seed})\n"));
     let mut counter = Counter::on_stdout(settings.trials().count());
     counter.show();
     let report = run_with(&subject, &settings, &mut |verdict| {
@@ -316,14 +326,14 @@ fn remote(backend: &Backend, flags: &Flags) -> Result<Remote, lexopt::Error> {
 
 /// The command that runs this program again, as a client.
 fn child(program: &Path, url: &str, options: &Options) -> Command {
-    let ttl = options.ttl.as_millis().to_string();
+    let [ttl, linger] = [options.ttl, options.linger].map(|time| time.as_millis().to_string());
     let mut command = Command::new(program);
-    command.args(["--url", url, "--as-child", &options.label, &options.namespace, &ttl]);
+    command.args(["--url", url, "--as-child", &options.label, &options.namespace, &ttl, &linger]);
     command
 }
 
 fn be_child(backend: &Backend, flags: &Flags, child: &Child) -> Result<bool, lexopt::Error> {
-    let options = Options::new().ttl(child.ttl).label(&child.label);
+    let options = Options::new().ttl(child.ttl).linger(child.linger).label(&child.label);
     let remote = remote(backend, flags)?;
     let served = match &flags.role {
         Some(role) => {
@@ -340,6 +350,7 @@ fn settings(flags: &Flags) -> Settings {
         settings.time_out = DEEP_TIME_OUT;
     }
     settings.seed = flags.seed.unwrap_or_else(new_seed);
+    settings.linger = flags.linger.unwrap_or(settings.linger);
     settings
 }
 

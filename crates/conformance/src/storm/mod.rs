@@ -34,6 +34,8 @@ use std::time::{Duration, Instant};
 
 pub use process::{Role, serve_as_player};
 
+use tidelock_core::Options;
+
 use crate::Subject;
 use crate::history::{EventKind, History, timeline};
 
@@ -170,6 +172,7 @@ fn play(subject: &Arc<dyn Subject>, storm: &Storm, seed: u64) -> Round {
         trial: format!("storm {seed}"),
         seed,
         ttl: subject.ttl(),
+        linger: Options::new().linger,
         bound: subject.ttl() * 5 / 2 + RECOVERY,
         events,
     };

@@ -66,7 +66,9 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     server.listen(recorder.witness().clone());
     let (label, ttl) = (options.label.clone(), options.ttl);
     let part = Part::draw(role.seed, &label);
-    let locks = server.connect(part.options(ttl)).await?;
+    let options = part.options(ttl);
+    recorder.lingers(options.linger);
+    let locks = server.connect(options).await?;
     let client = Client::new(locks.clone(), &label, recorder.clone());
     let (over, is_over) = watch::channel(false);
     wait_for_the_end(over);

@@ -19,7 +19,7 @@ use super::story::{Outage, Story};
 use super::trouble::{Fault, Trouble};
 use crate::failure::{Failure, Outcome, ensure};
 use crate::history::{Event, EventKind, Recorder};
-use crate::{Ability, Act, Belief, Can, Client, Dice, Stage, Subject, Whom};
+use crate::{Ability, Act, Belief, Can, Client, Dice, Settings, Stage, Subject, Whom};
 
 /// How long connecting may take, and how long processes may take to begin.
 const READY: Duration = Duration::from_secs(20);
@@ -84,7 +84,7 @@ impl Play {
         let needs = [Ability::Cut, Ability::Stall, Ability::CutPush];
         let needs: Vec<Ability> = needs.into_iter().filter(|need| subject.can(*need) == Can::Yes).collect();
         let dice = Dice::new(plan.seed, "stage");
-        let stage = Stage::set(subject.clone(), &needs, dice, false).await?;
+        let stage = Stage::set(subject.clone(), &needs, dice, &Settings::default()).await?;
         let recorder = stage.recorder().clone();
         stage.server().listen(recorder.witness().clone());
         let began = recorder.began().as_nanos();
@@ -101,7 +101,9 @@ impl Play {
         };
         let (mut clients, mut processes) = (Vec::new(), Vec::new());
         for part in &plan.clients {
-            let locks = stage.server().connect(part.options(subject.ttl())).await?;
+            let options = part.options(subject.ttl());
+            recorder.lingers(options.linger);
+            let locks = stage.server().connect(options).await?;
             clients.push(Client::new(locks, &part.label, recorder.clone()));
         }
         for (number, part) in (0..).zip(&plan.processes) {

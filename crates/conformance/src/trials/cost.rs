@@ -69,8 +69,9 @@ async fn hand_offs(stage: &Stage, clients: &[Client; 4], parked: usize) -> Outco
     Ok((spent, renewals))
 }
 
+/// The hand-off is the one in the store's line, where each waiter has a claim of its own.
 async fn a_hand_off_costs_the_same_however_many_wait(stage: &Stage) -> Outcome {
-    let clients = stage.clients::<4>().await?;
+    let clients = stage.clients_with::<4>(stage.strict()).await?;
     let cost = stage.subject().cost();
     let (few, renewals) = hand_offs(stage, &clients, 0).await?;
     let (many, more_renewals) = hand_offs(stage, &clients, stage.many(1_000, 10_000)).await?;

@@ -103,7 +103,7 @@ async fn ten_thousand_waiters_who_give_up_cost_nobody_a_guard(stage: &Stage) -> 
     let stand = async || {
         let free = stage.drive(other.lock_within(kept_for / 2)).await;
         let unanswered = crowd.iter().filter(|waiter| waiter.is_done()).count();
-        let waiting = stage.watcher().waiters("crowded").await;
+        let waiting = stage.waiting("crowded").await;
         free.is_ok_and(|free| free.is_some()) && unanswered + waiting >= CROWD
     };
     stage.until(stage.ttl() * 100, "the crowd stands in line, and another name can be taken", stand).await?;

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod cancellation;
+mod cohorts;
 mod cost;
 mod crowds;
 mod dead_clients;
@@ -35,6 +36,7 @@ pub fn all() -> &'static [Trial] {
             mixed::TRIALS,
             tokens::TRIALS,
             order::TRIALS,
+            cohorts::TRIALS,
             loss::TRIALS,
             dead_clients::TRIALS,
             cancellation::TRIALS,

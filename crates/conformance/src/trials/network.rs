@@ -163,7 +163,7 @@ async fn a_connection_that_ends_while_holding_costs_no_hold(stage: &Stage) -> Ou
 
 async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> Outcome {
     let clients = brisk_clients(stage).await?;
-    let other = stage.client(clients.len()).await?;
+    let [other, next] = [stage.client(clients.len()).await?, stage.client(clients.len() + 1).await?];
     let mut lines = Vec::new();
     for (number, one) in clients.iter().enumerate() {
         let name = format!("line {number}");
@@ -172,7 +172,7 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         // Other clients see it in line before it hears of that itself. Until then it only tries, and this is answered
         // later.
         ensure!(one.try_take(&name, Want::Lock).await?.is_none(), "a lock that is held was granted");
-        let second = stage.waiter(&other, &name, Want::Lock).await?;
+        let second = stage.waiter(&next, &name, Want::Lock).await?;
         lines.push((name, hold, first, second));
     }
     end_connections(stage).await?;
@@ -180,9 +180,9 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
     for (number, (name, hold, first, second)) in lines.into_iter().enumerate() {
         let line = stage.watcher().line(&name).await?;
         let waiters: Vec<&str> = line.waiters().map(|claim| claim.label.as_str()).collect();
-        let (ended, other) = (clients[number].label(), other.label());
+        let (ended, next) = (clients[number].label(), next.label());
         ensure!(
-            waiters == [ended, other],
+            waiters == [ended, next],
             "the connection of {ended} has ended, and the waiters are {waiters:?}"
         );
         hold.release().await?;

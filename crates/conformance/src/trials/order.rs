@@ -20,8 +20,9 @@ trials! {
     clocks_an_hour_apart_keep_their_order: points [3], lessons [11], needs [SkewClients, Child];
 }
 
+/// The order of the store's line, in which each waiter has a claim of its own.
 async fn waiters_are_served_in_the_order_they_came(stage: &Stage) -> Outcome {
-    let clients = stage.clients::<3>().await?;
+    let clients = stage.clients_with::<3>(stage.strict()).await?;
     for want in Want::ALONE {
         let name = format!("line for {want}");
         let first = clients[0].take(&name, want).await?;
@@ -168,11 +169,11 @@ async fn a_waiter_for_many_permits_is_woken_when_they_are_free(stage: &Stage) ->
 }
 
 async fn a_downgrade_lets_readers_in_and_keeps_writers_out(stage: &Stage) -> Outcome {
-    let [a, b, c] = stage.clients().await?;
+    let [a, b, c, d, e] = stage.clients().await?;
     let writer = a.take("table", Want::Write).await?;
-    let readers = stage.waiters(&[b.clone(), c.clone()], "table", Want::Read, 4).await?;
-    let other = stage.waiter(&b, "table", Want::Write).await?;
-    let behind = stage.waiter(&c, "table", Want::Read).await?;
+    let readers = stage.waiters(&[b, c], "table", Want::Read, 4).await?;
+    let other = stage.waiter(&d, "table", Want::Write).await?;
+    let behind = stage.waiter(&e, "table", Want::Read).await?;
     let reading = writer.downgrade().await?;
     let mut inside = Vec::new();
     for reader in readers {

@@ -15,7 +15,8 @@ trials! {
 }
 
 async fn waiters_get_on_with_every_signal_lost(stage: &Stage) -> Outcome {
-    let clients = stage.clients::<3>().await?;
+    // Each waiter has a claim of its own, so that the one before it is known.
+    let clients = stage.clients_with::<3>(stage.strict()).await?;
     for want in Want::ALONE {
         let name = format!("silent {want}");
         let first = clients[0].take(&name, want).await?;
