@@ -82,7 +82,7 @@ async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
         counter::clear();
         let section = section?;
         cleaned?;
-        println!("{}", table::section(&section, &report));
+        println!("{}", table::section(&section));
         report.sections.push(section);
     }
     match &flags.json {

@@ -18,7 +18,7 @@ use tidelock_core::Locks;
 use crate::Result;
 use crate::crowd::Crowd;
 use crate::exclusion::Exclusion;
-use crate::ours::{self, Ours};
+use crate::ours::{self, Ours, STRICT};
 use crate::rate::pairs_per_second;
 use crate::resident::resident;
 use crate::subject::Subject;
@@ -49,7 +49,7 @@ struct Worker {
 
 /// Runs a worker until its input ends.
 pub(crate) async fn run<S: Subject>(subject: &S, task: &WorkerTask) -> Result<()> {
-    let clients = ours::clients(subject, 1).await?;
+    let clients = ours::clients(subject, 1, STRICT).await?;
     match task {
         WorkerTask::Contend { name, slice } => contend(Ours::new(&clients[0], name)?, *slice).await?,
         WorkerTask::Hold { names } => hold(&clients[0], *names).await?,

@@ -63,12 +63,12 @@ impl Subject for Memory {
         Err("this store is inside one process, and no other process can reach it")
     }
 
-    async fn client(&self) -> Result<Arc<dyn Locks>> {
+    async fn client(&self, options: Options) -> Result<Arc<dyn Locks>> {
         Ok(match &self.tally {
-            None => self.store.attach(Options::new())?,
+            None => self.store.attach(options)?,
             Some(tally) => {
                 let counted = Layered::new(Arc::new(self.store.clone()), tally.clone());
-                attach(Arc::new(counted), Options::new())?
+                attach(Arc::new(counted), options)?
             }
         })
     }

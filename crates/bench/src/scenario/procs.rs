@@ -24,7 +24,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
             rows.push(row);
         }
     }
-    Ok(Section { scenario: "procs", about, rows, notes })
+    Ok(Section { scenario: "procs", about, twin: subject.twin(), rows, notes })
 }
 
 /// The holds of all processes, and the smallest holder's part of its fair share.

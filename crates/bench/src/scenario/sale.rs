@@ -17,7 +17,7 @@ use crate::Result;
 use crate::count::Counts;
 use crate::exclusion::Exclusion;
 use crate::figure::Unit;
-use crate::ours::{self, Ours};
+use crate::ours::{self, Ours, STRICT};
 use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::{Stock, Subject};
@@ -46,7 +46,7 @@ struct Sale {
 }
 
 pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
-    let clients = ours::clients(subject, CLIENTS).await?;
+    let clients = ours::clients(subject, CLIENTS, STRICT).await?;
     let ours = Ours::shared(&clients, NAME, TASKS)?;
     let bare = subject.bare_lock().await?.map(|lock| vec![lock; TASKS]);
     let found = turns(plan.slices, async || {
@@ -69,7 +69,13 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
         format!("Exactly {IN_STOCK} were sold in every sale above, or this would have failed."),
         careless(subject, plan.buyers).await?,
     ];
-    Ok(Section { scenario: "sale", about, rows: rows(subject, &found, plan).await?, notes })
+    Ok(Section {
+        scenario: "sale",
+        about,
+        twin: subject.twin(),
+        rows: rows(subject, &found, plan).await?,
+        notes,
+    })
 }
 
 /// Makes a sale in each way under these locks.
@@ -139,7 +145,7 @@ async fn rows<S: Subject>(subject: &S, found: &[Turn], plan: &Plan) -> Result<Ve
 /// The store's work for each buyer in line.
 async fn count<S: Subject>(subject: &S, buyers: usize) -> Result<Counts> {
     let counted = subject.counted().await?;
-    let clients = ours::clients(&counted, CLIENTS).await?;
+    let clients = ours::clients(&counted, CLIENTS, STRICT).await?;
     let locks = Ours::shared(&clients, NAME, TASKS)?;
     let stock = counted.stock(IN_STOCK).await?;
     let before = counted.counts().await?;
