@@ -63,13 +63,13 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 async fn standing<S: Subject>(subject: &S, flags: &[String], names: usize) -> Result<Vec<Row>> {
     let mut crew = Crew::start(flags, &WorkerTask::Hold { names }, 1)?;
     let before = load(subject).await?.memory;
-    let grown = crew.step()?;
+    let grown = crew.step::<f64>()?;
     let after = load(subject).await?.memory;
     let mut renewals = Vec::new();
     for _ in 0..RENEWALS {
         renewals.push(renewal(subject).await?.as_secs_f64());
     }
-    let lost: f64 = crew.step()?.iter().sum();
+    let lost: f64 = crew.step::<f64>()?.iter().sum();
     crew.end()?;
     if lost > 0.0 {
         return Err(format!("{lost} of {names} names were lost").into());
