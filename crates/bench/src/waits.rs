@@ -51,6 +51,13 @@ impl Waits {
         let Latency { p50, p99, max: longest } = latency;
         Ok(Self { rate: all.in_time as f64 / slice.as_secs_f64(), p50, p99, longest })
     }
+
+    /// The rate of all of these together, and the waits of those that have the longest.
+    pub(crate) fn of_all(each: &[Self]) -> Self {
+        let most = |pick: fn(&Self) -> f64| each.iter().map(pick).fold(0.0, f64::max);
+        let rate = each.iter().map(|waits| waits.rate).sum();
+        Self { rate, p50: most(|w| w.p50), p99: most(|w| w.p99), longest: most(|w| w.longest) }
+    }
 }
 
 async fn hold_until<E: Exclusion>(lock: E, section: Duration, until: Instant) -> Result<Served> {
@@ -98,6 +105,13 @@ mod tests {
         let waits = Waits { rate: 1_234.5, p50: 0.000_1, p99: 0.25, longest: 1.0 };
         assert_eq!(waits.to_string().parse::<Waits>().unwrap(), waits);
         assert!("1234.5".parse::<Waits>().is_err());
+    }
+
+    #[test]
+    fn rates_add_up_and_the_longest_wait_is_anyones() {
+        let one = Waits { rate: 10.0, p50: 1.0, p99: 2.0, longest: 3.0 };
+        let all = Waits::of_all(&[one, Waits { rate: 5.0, longest: 9.0, ..one }]);
+        assert_eq!(all, Waits { rate: 15.0, longest: 9.0, ..one });
     }
 
     #[tokio::test]

@@ -21,6 +21,8 @@ use crate::subject::{Subject, Twin};
 /// Enough pairs to count by.
 const COUNTED: usize = 100;
 
+pub(super) type Clients = [Arc<dyn Locks>];
+
 /// One side's slice.
 #[derive(Clone, Copy)]
 struct Slice {
@@ -38,7 +40,7 @@ pub(super) struct Case<F> {
     pub(super) locks: F,
 }
 
-impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
+impl<F: Fn(&Clients) -> Result<Vec<Ours>>> Case<F> {
     /// A row beside each twin. The first row has the counts.
     pub(super) async fn rows<S: Subject, B: Exclusion>(
         &self,

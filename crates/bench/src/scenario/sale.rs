@@ -22,7 +22,7 @@ use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::{Stock, Subject};
 
-const IN_STOCK: u32 = 10;
+pub(super) const IN_STOCK: u32 = 10;
 const TASKS: usize = 200;
 const CLIENTS: usize = 2;
 const NAME: &str = "bench:sale";
@@ -94,11 +94,16 @@ async fn under<S: Subject, E: Exclusion>(subject: &S, locks: &[E], buyers: usize
 /// Makes a sale that must sell exactly the stock, and returns its seconds.
 async fn exact<L: Till, T: Stock>(tills: Vec<L>, stock: &T, buyers: usize) -> Result<f64> {
     let sale = sell(tills, buyers).await?;
-    let left = stock.read().await?;
-    if sale.sold != IN_STOCK as usize || left != 0 {
-        return Err(format!("{} of {IN_STOCK} were sold, but {left} are left", sale.sold).into());
-    }
+    check(stock, sale.sold).await?;
     Ok(sale.seconds)
+}
+
+/// Fails unless exactly the stock was sold.
+pub(super) async fn check<T: Stock>(stock: &T, sold: usize) -> Result<()> {
+    match stock.read().await? {
+        0 if sold == IN_STOCK as usize => Ok(()),
+        left => Err(format!("{sold} of {IN_STOCK} were sold, but {left} are left").into()),
+    }
 }
 
 async fn sell<L: Till>(tills: Vec<L>, buyers: usize) -> Result<Sale> {
