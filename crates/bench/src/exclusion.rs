@@ -13,6 +13,6 @@ pub trait Exclusion: Clone + Send + Sync + 'static {
     /// Gives back, and waits until that is confirmed.
     fn give_back(&self, held: Self::Held) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ready when this many claims stand in line, the holder included. A task that was polled once must stand by then.
-    fn stand(&self, claims: usize) -> impl Future<Output = Result<()>> + Send;
+    /// Ready when this many stand in line, the holder included. A task that was polled once must stand by then.
+    fn stand(&self, count: usize) -> impl Future<Output = Result<()>> + Send;
 }

@@ -33,9 +33,10 @@ impl Figure {
         Some(Self { slices, least, median: f64::midpoint(low, high), most })
     }
 
-    /// The ratio of this figure to another, slice by slice.
+    /// The ratio of this figure to another, slice by slice; `None` if the other one is zero in a slice.
     pub(crate) fn over(&self, other: &Self) -> Option<Self> {
-        Self::of(self.slices.iter().zip(&other.slices).map(|(this, that)| this / that))
+        let ratios = Self::of(self.slices.iter().zip(&other.slices).map(|(this, that)| this / that))?;
+        ratios.slices.iter().all(|ratio| ratio.is_finite()).then_some(ratios)
     }
 
     /// The median, and the range of the slices.
@@ -94,6 +95,7 @@ mod tests {
     fn a_ratio_is_taken_slice_by_slice() {
         let (ours, bare) = (Figure::of([10.0, 40.0]).unwrap(), Figure::of([20.0, 80.0]).unwrap());
         assert_eq!(ours.over(&bare).unwrap().slices, [0.5, 0.5]);
+        assert_eq!(ours.over(&Figure::of([20.0, 0.0]).unwrap()), None);
     }
 
     #[test]

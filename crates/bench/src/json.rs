@@ -31,6 +31,7 @@ fn section(section: &Section) -> Value {
     json!({
         "scenario": section.scenario,
         "about": section.about,
+        "twin": section.twin,
         "cases": section.rows.iter().map(row).collect::<Vec<_>>(),
         "notes": section.notes,
     })

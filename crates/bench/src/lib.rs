@@ -27,8 +27,11 @@ mod result;
 mod scenario;
 mod site;
 mod slices;
+mod standing;
 mod subject;
 mod table;
+mod tokio_mutex;
+mod waits;
 mod worker;
 
 use std::process::ExitCode;
@@ -44,6 +47,7 @@ pub use crate::result::Result;
 use crate::scenario::SCENARIOS;
 pub use crate::site::Site;
 pub use crate::subject::{Load, Stock, Subject, Twin};
+pub use crate::tokio_mutex::TokioMutex;
 
 /// What a program of the benchmark does: measures what is opened at the place that the command line names.
 #[must_use]
@@ -82,7 +86,7 @@ async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
         counter::clear();
         let section = section?;
         cleaned?;
-        println!("{}", table::section(&section, &report));
+        println!("{}", table::section(&section));
         report.sections.push(section);
     }
     match &flags.json {

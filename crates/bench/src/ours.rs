@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::{Guard, Locks, Mutex};
+use tidelock_core::{Guard, Line, Locks, Mutex, Options};
 
 use crate::Result;
 use crate::exclusion::Exclusion;
@@ -27,11 +27,18 @@ impl Ours {
     }
 }
 
-/// This many clients of a subject.
-pub(crate) async fn clients<S: Subject>(subject: &S, count: usize) -> Result<Vec<Arc<dyn Locks>>> {
+/// The `linger` of a client whose tasks all stand in the store's line.
+pub(crate) const STRICT: Duration = Duration::ZERO;
+
+/// This many clients of a subject, with this `linger`.
+pub(crate) async fn clients<S: Subject>(
+    subject: &S,
+    count: usize,
+    linger: Duration,
+) -> Result<Vec<Arc<dyn Locks>>> {
     let mut clients = Vec::new();
     for _ in 0..count {
-        clients.push(subject.client().await?);
+        clients.push(subject.client(Options::new().linger(linger)).await?);
     }
     Ok(clients)
 }
@@ -55,12 +62,17 @@ impl Exclusion for Ours {
         Ok(held.release().await?.confirmed()?)
     }
 
-    async fn stand(&self, claims: usize) -> Result<()> {
-        while self.locks.inspect(self.mutex.name()).await?.claims.len() < claims {
+    async fn stand(&self, count: usize) -> Result<()> {
+        while all(&self.locks.inspect(self.mutex.name()).await?) < count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Ok(())
     }
+}
+
+/// All that stand in this line, or in the local line behind one of its claims.
+fn all(line: &Line) -> usize {
+    line.claims.iter().map(|claim| 1 + claim.behind).sum()
 }
 
 impl fmt::Debug for Ours {

@@ -55,9 +55,8 @@ impl<S: Site> Subject for Remote<S> {
         Ok(self.place.flags())
     }
 
-    async fn client(&self) -> Result<Arc<dyn Locks>> {
-        let options = Options::new().namespace(self.place.namespace());
-        S::client(self.place.url(S::LIKE)?, options).await
+    async fn client(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        S::client(self.place.url(S::LIKE)?, options.namespace(self.place.namespace())).await
     }
 
     async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<S::Bare>>> {

@@ -21,6 +21,8 @@ pub(crate) struct Report {
 pub(crate) struct Section {
     pub(crate) scenario: &'static str,
     pub(crate) about: String,
+    /// What stands beside ours, in a few words.
+    pub(crate) twin: &'static str,
     pub(crate) rows: Vec<Row>,
     /// Further remarks, one sentence each.
     pub(crate) notes: Vec<String>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock_core::Locks;
+use tidelock_core::{Locks, Options};
 
 use crate::Result;
 use crate::count::Counts;
@@ -30,8 +30,8 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// The flags with which another process of this program reaches the same store, or why none can.
     fn flags(&self) -> Result<Vec<String>, &'static str>;
 
-    /// One more client, equivalent to a process of its own.
-    async fn client(&self) -> Result<Arc<dyn Locks>>;
+    /// One more client, equivalent to a process of its own. The namespace is the subject's, whatever these options say.
+    async fn client(&self, options: Options) -> Result<Arc<dyn Locks>>;
 
     /// Twins for this many tasks, each with its own name; then other common ways to do without Tidelock.
     async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Self::Bare>>>;

@@ -24,11 +24,11 @@ pub(crate) fn head(report: &Report) -> String {
 }
 
 /// One scenario's table, and its notes.
-pub(crate) fn section(section: &Section, report: &Report) -> String {
+pub(crate) fn section(section: &Section) -> String {
     let mut text = format!("{}: {}\n", section.scenario, section.about);
     if !section.rows.is_empty() {
         let head =
-            ["case", "tidelock", "", report.twin, "", "ratio", "", "each asks the store"].map(str::to_owned);
+            ["case", "tidelock", "", section.twin, "", "ratio", "", "each asks the store"].map(str::to_owned);
         let lines: Vec<_> = std::iter::once(head).chain(section.rows.iter().map(cells)).collect();
         text.push_str(&aligned(&lines));
     }

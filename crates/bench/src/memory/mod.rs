@@ -5,11 +5,10 @@ mod counted;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidelock_bench::{Counts, Exclusion, Load, Result, Stock, Subject, Twin};
+use tidelock_bench::{Counts, Load, Result, Stock, Subject, TokioMutex, Twin};
 use tidelock_core::backend::{Layered, attach};
 use tidelock_core::{Locks, Options};
 use tidelock_memory::Store;
-use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::yield_now;
 
 use self::counted::Tally;
@@ -22,10 +21,6 @@ pub(crate) struct Memory {
     tally: Option<Arc<Tally>>,
 }
 
-/// The twin.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Bare(Arc<Mutex<()>>);
-
 /// A number in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Number(Arc<AtomicU32>);
@@ -37,8 +32,8 @@ impl Memory {
 }
 
 impl Subject for Memory {
-    type Bare = Bare;
-    type BareHandOff = Bare;
+    type Bare = TokioMutex;
+    type BareHandOff = TokioMutex;
     type Stock = Number;
 
     fn name(&self) -> &'static str {
@@ -63,32 +58,32 @@ impl Subject for Memory {
         Err("this store is inside one process, and no other process can reach it")
     }
 
-    async fn client(&self) -> Result<Arc<dyn Locks>> {
+    async fn client(&self, options: Options) -> Result<Arc<dyn Locks>> {
         Ok(match &self.tally {
-            None => self.store.attach(Options::new())?,
+            None => self.store.attach(options)?,
             Some(tally) => {
                 let counted = Layered::new(Arc::new(self.store.clone()), tally.clone());
-                attach(Arc::new(counted), Options::new())?
+                attach(Arc::new(counted), options)?
             }
         })
     }
 
-    async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Bare>>> {
-        let tasks = (0..tasks).map(|_| Bare::default()).collect();
+    async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<TokioMutex>>> {
+        let tasks = (0..tasks).map(|_| TokioMutex::default()).collect();
         Ok(vec![Twin { called: self.twin(), tasks }])
     }
 
-    async fn bare_hot(&self, tasks: usize) -> Result<Vec<Bare>> {
-        Ok(vec![Bare::default(); tasks])
+    async fn bare_hot(&self, tasks: usize) -> Result<Vec<TokioMutex>> {
+        Ok(vec![TokioMutex::default(); tasks])
     }
 
-    async fn bare_handoff(&self) -> Result<[Bare; 2]> {
-        let bare = Bare::default();
+    async fn bare_handoff(&self) -> Result<[TokioMutex; 2]> {
+        let bare = TokioMutex::default();
         Ok([bare.clone(), bare])
     }
 
-    async fn bare_lock(&self) -> Result<Option<Bare>> {
-        Ok(Some(Bare::default()))
+    async fn bare_lock(&self) -> Result<Option<TokioMutex>> {
+        Ok(Some(TokioMutex::default()))
     }
 
     async fn stock(&self, number: u32) -> Result<Number> {
@@ -109,23 +104,6 @@ impl Subject for Memory {
 
     async fn clean(&self) -> Result<()> {
         Ok(()) // the store ends with its scenario, and holds nothing once every client has left
-    }
-}
-
-impl Exclusion for Bare {
-    type Held = OwnedMutexGuard<()>;
-
-    async fn take(&self) -> Result<Self::Held> {
-        Ok(self.0.clone().lock_owned().await)
-    }
-
-    async fn give_back(&self, held: Self::Held) -> Result<()> {
-        drop(held);
-        Ok(())
-    }
-
-    async fn stand(&self, _: usize) -> Result<()> {
-        Ok(()) // a task that was polled stands in line
     }
 }
 

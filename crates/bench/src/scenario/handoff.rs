@@ -11,7 +11,7 @@ use crate::count::Counts;
 use crate::exclusion::Exclusion;
 use crate::figure::Unit;
 use crate::latency::Latency;
-use crate::ours::{self, Ours};
+use crate::ours::{self, Ours, STRICT};
 use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::Subject;
@@ -32,7 +32,7 @@ struct Pair<B> {
 }
 
 pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
-    let clients = ours::clients(subject, 2).await?;
+    let clients = ours::clients(subject, 2, STRICT).await?;
     let mut short = Pair::start(subject, &clients, 0).await?;
     let mut long = Pair::start(subject, &clients, plan.parked).await?;
     // All four in turn, because the long line is also compared with the short one.
@@ -49,7 +49,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     rows.push(long_over_short(plan.parked, &in_long, &in_short));
     let about =
         "two clients by turns, and more who wait behind them; until the next one's task has it".into();
-    Ok(Section { scenario: "handoff", about, rows, notes: Vec::new() })
+    Ok(Section { scenario: "handoff", about, twin: subject.twin(), rows, notes: Vec::new() })
 }
 
 impl<B: Exclusion> Pair<B> {
@@ -92,7 +92,7 @@ async fn slice<E: Exclusion>(relay: &mut Relay<E>, hand_offs: usize) -> Result<L
 /// The store's work for one hand-off.
 async fn count<S: Subject>(subject: &S, more: usize) -> Result<Counts> {
     let counted = subject.counted().await?;
-    let clients = ours::clients(&counted, 2).await?;
+    let clients = ours::clients(&counted, 2, STRICT).await?;
     let mut relay = Relay::start(ours(&clients, more)?, more).await?;
     let mut sum: Option<Counts> = None;
     for _ in 0..COUNTED {

@@ -5,7 +5,6 @@
 //! server, by polling how much it has done: a renewal lasts from one quiet moment to the next. Then 10 000 names are
 //! held and given back in turn, while three tasks take names of their own: one of the same client, one of another
 //! client, and one with bare commands.
-//! back by turns, while three tasks take names of their own: one of that client, one of another, and a bare one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use crate::crowd::Crowd;
 use crate::exclusion::Exclusion;
 use crate::figure::Unit;
 use crate::latency::Latency;
-use crate::ours::{self, Ours};
+use crate::ours::{self, Ours, STRICT};
 use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::{Load, Subject};
@@ -57,20 +56,20 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     ));
     let about =
         "many names held by one client: what they take up, and what renewing them does to others".into();
-    Ok(Section { scenario: "held", about, rows, notes })
+    Ok(Section { scenario: "held", about, twin: subject.twin(), rows, notes })
 }
 
 /// The memory of this many names in one process, and the durations of their renewals.
 async fn standing<S: Subject>(subject: &S, flags: &[String], names: usize) -> Result<Vec<Row>> {
     let mut crew = Crew::start(flags, &WorkerTask::Hold { names }, 1)?;
     let before = load(subject).await?.memory;
-    let grown = crew.step()?;
+    let grown = crew.step::<f64>()?;
     let after = load(subject).await?.memory;
     let mut renewals = Vec::new();
     for _ in 0..RENEWALS {
         renewals.push(renewal(subject).await?.as_secs_f64());
     }
-    let lost: f64 = crew.step()?.iter().sum();
+    let lost: f64 = crew.step::<f64>()?.iter().sum();
     crew.end()?;
     if lost > 0.0 {
         return Err(format!("{lost} of {names} names were lost").into());
@@ -114,7 +113,7 @@ async fn load<S: Subject>(subject: &S) -> Result<Load> {
 
 /// The duration of an acquire, with no names and with many names held meanwhile.
 async fn meanwhile<S: Subject>(subject: &S, plan: &Plan) -> Result<Vec<Row>> {
-    let clients = ours::clients(subject, 2).await?;
+    let clients = ours::clients(subject, 2, STRICT).await?;
     let holder = clients[0].with_ttl(TTL)?;
     let bare = subject.bare_hot(1).await?;
     let found = turns(plan.slices, async || {

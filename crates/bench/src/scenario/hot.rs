@@ -3,7 +3,7 @@
 use super::pairs::Case;
 use super::plan::Plan;
 use crate::Result;
-use crate::ours::Ours;
+use crate::ours::{Ours, STRICT};
 use crate::report::Section;
 use crate::subject::{Subject, Twin};
 
@@ -16,11 +16,12 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
         let case = Case {
             called: format!("{tasks} tasks of {clients} client{}", if clients == 1 { "" } else { "s" }),
             clients,
+            linger: STRICT,
             locks: |clients: &[_]| Ours::shared(clients, "bench:hot", tasks),
         };
         let twin = Twin { called: subject.twin(), tasks: subject.bare_hot(tasks).await? };
         rows.extend(case.rows(subject, plan, &[twin]).await?);
     }
     let about = "n tasks of one, two or eight clients, one name; holds, first come, first served".into();
-    Ok(Section { scenario: "hot", about, rows, notes: Vec::new() })
+    Ok(Section { scenario: "hot", about, twin: subject.twin(), rows, notes: Vec::new() })
 }

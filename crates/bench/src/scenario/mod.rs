@@ -1,6 +1,8 @@
 //! The scenarios, one file each: the cost of a lock that no other task wants, that all tasks want, and cases in
 //! between.
 
+mod cohort;
+mod crowds;
 mod handoff;
 mod held;
 mod hot;
@@ -9,6 +11,7 @@ mod pairs;
 mod plan;
 mod procs;
 mod relay;
+mod rush;
 mod sale;
 mod till;
 
@@ -18,7 +21,8 @@ use crate::Result;
 use crate::report::Section;
 use crate::subject::Subject;
 
-pub(crate) const SCENARIOS: [&str; 6] = ["own", "hot", "handoff", "procs", "sale", "held"];
+pub(crate) const SCENARIOS: [&str; 8] =
+    ["own", "hot", "handoff", "procs", "sale", "held", "cohort", "crowds"];
 
 pub(crate) async fn run<S: Subject>(scenario: &str, subject: &S, plan: &Plan) -> Result<Section> {
     match scenario {
@@ -27,6 +31,8 @@ pub(crate) async fn run<S: Subject>(scenario: &str, subject: &S, plan: &Plan) ->
         "handoff" => handoff::run(subject, plan).await,
         "procs" => procs::run(subject, plan).await,
         "sale" => sale::run(subject, plan).await,
-        _ => held::run(subject, plan).await,
+        "held" => held::run(subject, plan).await,
+        "cohort" => cohort::run(subject, plan).await,
+        _ => crowds::run(subject, plan).await,
     }
 }

@@ -3,7 +3,7 @@
 use super::pairs::Case;
 use super::plan::Plan;
 use crate::Result;
-use crate::ours::Ours;
+use crate::ours::{Ours, STRICT};
 use crate::report::Section;
 use crate::subject::Subject;
 
@@ -17,10 +17,11 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
         let case = Case {
             called,
             clients: 1,
+            linger: STRICT,
             locks: |clients: &[_]| (0..tasks).map(|task| Ours::new(&clients[0], &name(task))).collect(),
         };
         rows.extend(case.rows(subject, plan, &subject.bare_own(tasks).await?).await?);
     }
     let about = "n tasks of one client, each its own name; pairs of take and give back".into();
-    Ok(Section { scenario: "own", about, rows, notes: Vec::new() })
+    Ok(Section { scenario: "own", about, twin: subject.twin(), rows, notes: Vec::new() })
 }

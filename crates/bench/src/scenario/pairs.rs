@@ -1,7 +1,8 @@
-//! One case of `own` or `hot`: some tasks of ours beside some of each twin's, and the store's work for one of our
-//! pairs.
+//! One case of `own`, `hot` or `cohort`: some tasks of ours beside some of each twin's, and the store's work for one of
+//! our pairs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidelock_core::Locks;
 
@@ -20,6 +21,8 @@ use crate::subject::{Subject, Twin};
 /// Enough pairs to count by.
 const COUNTED: usize = 100;
 
+pub(super) type Clients = [Arc<dyn Locks>];
+
 /// One side's slice.
 #[derive(Clone, Copy)]
 struct Slice {
@@ -28,23 +31,24 @@ struct Slice {
     effort: Effort,
 }
 
-/// A case: the number of clients, and the locks of their tasks.
+/// A case: the clients, and the locks of their tasks.
 pub(super) struct Case<F> {
     pub(super) called: String,
     pub(super) clients: usize,
+    pub(super) linger: Duration,
     /// One for each task.
     pub(super) locks: F,
 }
 
-impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
+impl<F: Fn(&Clients) -> Result<Vec<Ours>>> Case<F> {
     /// A row beside each twin. The first row has the counts.
-    pub(super) async fn rows<S: Subject>(
+    pub(super) async fn rows<S: Subject, B: Exclusion>(
         &self,
         subject: &S,
         plan: &Plan,
-        twins: &[Twin<S::Bare>],
+        twins: &[Twin<B>],
     ) -> Result<Vec<Row>> {
-        let clients = ours::clients(subject, self.clients).await?;
+        let clients = ours::clients(subject, self.clients, self.linger).await?;
         let locks = (self.locks)(&clients)?;
         let slices = turns(plan.slices, async || {
             let mut bare = Vec::with_capacity(twins.len());
@@ -59,7 +63,7 @@ impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
             let row = Row::new(called, unit).bare(slices.iter().filter_map(|(bare, _)| pick(&bare[i])));
             row.ours(slices.iter().filter_map(|(_, ours)| pick(ours)))
         };
-        let rate = |(i, twin): (usize, &Twin<S::Bare>)| {
+        let rate = |(i, twin): (usize, &Twin<B>)| {
             row(self.beside(i, twin.called), Unit::Rate, i, |slice| Some(slice.rate))
         };
         let mut rows: Vec<Row> = twins.iter().enumerate().map(rate).collect();
@@ -76,9 +80,10 @@ impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
         if twin == 0 { self.called.clone() } else { format!("{}, beside {called}", self.called) }
     }
 
-    async fn count<S: Subject>(&self, subject: &S) -> Result<Counts> {
+    /// The store's work for one pair.
+    pub(super) async fn count<S: Subject>(&self, subject: &S) -> Result<Counts> {
         let counted = subject.counted().await?;
-        let clients = ours::clients(&counted, self.clients).await?;
+        let clients = ours::clients(&counted, self.clients, self.linger).await?;
         let locks = (self.locks)(&clients)?;
         pairs_each(&locks, 1).await?; // opens the sessions
         let before = counted.counts().await?;

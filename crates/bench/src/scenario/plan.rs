@@ -21,4 +21,8 @@ pub(crate) struct Plan {
     pub(crate) names: usize,
     /// How many names one client holds while others are taken.
     pub(crate) held: usize,
+    /// For how long a hold is passed on among the tasks of a client, where that is measured.
+    pub(crate) linger: Duration,
+    /// The duration of a slice in which crowds hold a name for a while.
+    pub(crate) crowd_slice: Duration,
 }

@@ -24,7 +24,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
             rows.push(row);
         }
     }
-    Ok(Section { scenario: "procs", about, rows, notes })
+    Ok(Section { scenario: "procs", about, twin: subject.twin(), rows, notes })
 }
 
 /// The holds of all processes, and the smallest holder's part of its fair share.
@@ -32,7 +32,8 @@ async fn together<S: Subject>(subject: &S, flags: &[String], plan: &Plan) -> Res
     let task = WorkerTask::Contend { name: "bench:procs".into(), slice: plan.slice };
     let mut crew = Crew::start(flags, &task, PROCESSES)?;
     let bare = subject.bare_hot(1).await?;
-    let found = turns(plan.slices, async || Ok((pairs_per_second(&bare, plan.slice).await?, crew.step()?)));
+    let found =
+        turns(plan.slices, async || Ok((pairs_per_second(&bare, plan.slice).await?, crew.step::<f64>()?)));
     let found = found.await?;
     let counts = count(subject, &mut crew, plan).await?;
     crew.end()?;
@@ -47,16 +48,18 @@ async fn together<S: Subject>(subject: &S, flags: &[String], plan: &Plan) -> Res
 async fn count<S: Subject>(subject: &S, crew: &mut Crew, plan: &Plan) -> Result<Counts> {
     let counted = subject.counted().await?;
     let before = counted.counts().await?;
-    let holds = crew.step()?.iter().sum::<f64>() * plan.slice.as_secs_f64();
+    let holds = crew.step::<f64>()?.iter().sum::<f64>() * plan.slice.as_secs_f64();
     Ok((counted.counts().await? - before).per(holds as usize))
 }
 
 fn least_share<'a>(slices: impl Iterator<Item = &'a [f64]>) -> f64 {
-    let least = slices.map(|each| {
-        let sum: f64 = each.iter().sum();
-        each.iter().copied().fold(f64::INFINITY, f64::min) * each.len() as f64 / sum
-    });
-    crate::figure::Figure::of(least).map_or(0.0, |figure| figure.median)
+    crate::figure::Figure::of(slices.map(share_of_least)).map_or(0.0, |figure| figure.median)
+}
+
+/// What the least served of these has of its fair share.
+pub(super) fn share_of_least(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    rates.iter().copied().fold(f64::INFINITY, f64::min) * rates.len() as f64 / sum
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ use crate::Result;
 use crate::count::Counts;
 use crate::exclusion::Exclusion;
 use crate::figure::Unit;
-use crate::ours::{self, Ours};
+use crate::ours::{self, Ours, STRICT};
 use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::{Stock, Subject};
 
-const IN_STOCK: u32 = 10;
+pub(super) const IN_STOCK: u32 = 10;
 const TASKS: usize = 200;
 const CLIENTS: usize = 2;
 const NAME: &str = "bench:sale";
@@ -46,7 +46,7 @@ struct Sale {
 }
 
 pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
-    let clients = ours::clients(subject, CLIENTS).await?;
+    let clients = ours::clients(subject, CLIENTS, STRICT).await?;
     let ours = Ours::shared(&clients, NAME, TASKS)?;
     let bare = subject.bare_lock().await?.map(|lock| vec![lock; TASKS]);
     let found = turns(plan.slices, async || {
@@ -69,7 +69,13 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
         format!("Exactly {IN_STOCK} were sold in every sale above, or this would have failed."),
         careless(subject, plan.buyers).await?,
     ];
-    Ok(Section { scenario: "sale", about, rows: rows(subject, &found, plan).await?, notes })
+    Ok(Section {
+        scenario: "sale",
+        about,
+        twin: subject.twin(),
+        rows: rows(subject, &found, plan).await?,
+        notes,
+    })
 }
 
 /// Makes a sale in each way under these locks.
@@ -88,11 +94,16 @@ async fn under<S: Subject, E: Exclusion>(subject: &S, locks: &[E], buyers: usize
 /// Makes a sale that must sell exactly the stock, and returns its seconds.
 async fn exact<L: Till, T: Stock>(tills: Vec<L>, stock: &T, buyers: usize) -> Result<f64> {
     let sale = sell(tills, buyers).await?;
-    let left = stock.read().await?;
-    if sale.sold != IN_STOCK as usize || left != 0 {
-        return Err(format!("{} of {IN_STOCK} were sold, but {left} are left", sale.sold).into());
-    }
+    check(stock, sale.sold).await?;
     Ok(sale.seconds)
+}
+
+/// Fails unless exactly the stock was sold.
+pub(super) async fn check<T: Stock>(stock: &T, sold: usize) -> Result<()> {
+    match stock.read().await? {
+        0 if sold == IN_STOCK as usize => Ok(()),
+        left => Err(format!("{sold} of {IN_STOCK} were sold, but {left} are left").into()),
+    }
 }
 
 async fn sell<L: Till>(tills: Vec<L>, buyers: usize) -> Result<Sale> {
@@ -139,7 +150,7 @@ async fn rows<S: Subject>(subject: &S, found: &[Turn], plan: &Plan) -> Result<Ve
 /// The store's work for each buyer in line.
 async fn count<S: Subject>(subject: &S, buyers: usize) -> Result<Counts> {
     let counted = subject.counted().await?;
-    let clients = ours::clients(&counted, CLIENTS).await?;
+    let clients = ours::clients(&counted, CLIENTS, STRICT).await?;
     let locks = Ours::shared(&clients, NAME, TASKS)?;
     let stock = counted.stock(IN_STOCK).await?;
     let before = counted.counts().await?;
