@@ -80,7 +80,7 @@ impl Client {
             match patience {
                 Patience::Wait => return self.stand_in_cohort(want, by).await,
                 Patience::Now => {
-                    let said = self.cohorts().tried(want.name, want.reads(), self.clock().now());
+                    let said = self.cohorts().tried(want.kind, want.name, want.reads(), self.clock().now());
                     match said {
                         Some(Some(baton)) if baton.loss().is_some() => {}
                         Some(said) => return Ok(said.map(Guard::passed)),
@@ -97,7 +97,8 @@ impl Client {
         loop {
             // Yields now and then, also if the hold is always passed on at once.
             tokio::task::coop::consume_budget().await;
-            let lead = match self.cohorts().enter(want.name, want.reads(), self.clock().now()) {
+            let entered = self.cohorts().enter(want.kind, want.name, want.reads(), self.clock().now());
+            let lead = match entered {
                 Entered::Closed => return Err(self.takes_no_locks()),
                 Entered::Leads(lead) => lead,
                 Entered::Shares(baton) if baton.loss().is_some() => continue,
@@ -107,7 +108,11 @@ impl Client {
                     match deadline::by(&self.clock(), |_| by, waiting).await {
                         None => return Ok(None),
                         Some(News::Failed(error)) => return Err(error),
-                        Some(News::Passed(baton)) if baton.loss().is_some() => continue,
+                        Some(News::Passed(baton))
+                            if baton.loss().is_some() && !seeded!("a_lost_hold_is_passed_on") =>
+                        {
+                            continue;
+                        }
                         Some(News::Passed(baton)) => return Ok(Some(Guard::passed(baton))),
                         Some(News::Leads(lead)) => lead,
                     }
@@ -120,12 +125,13 @@ impl Client {
 
     /// Stands in the store's line for all that stand behind.
     async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
+        let enough = self.after(self.options().command_deadline);
         match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits).await {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
-                let is_over = self.clock().now() >= by; // its own patience is: the next one may have more
-                if !is_over {
+                // Otherwise it may have given up early, and the next one has more patience.
+                if by >= enough {
                     lead.fails(&error);
                 }
                 Err(error)

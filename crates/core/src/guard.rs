@@ -70,6 +70,13 @@ impl Owned {
         }
     }
 
+    /// A writer is about to become a reader.
+    fn writes_no_more(&mut self) {
+        if let Self::Passed(baton) = self {
+            baton.writes_no_more();
+        }
+    }
+
     /// A writer has become a reader.
     fn now_reads(&mut self) {
         if let Self::Passed(baton) = self {
@@ -300,6 +307,7 @@ impl WriteGuard {
         }
         let claim = guard.owned.entry.claim.clone();
         let session = guard.owned.live.session.clone();
+        guard.owned.writes_no_more();
         guard.owned.entry.lighten();
         let lightened = guard.owned.live.carry_out(async move { session.lighten(&claim, Weight::ONE).await });
         let lost = |error: Error| match error.kind() {

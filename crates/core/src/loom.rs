@@ -180,7 +180,7 @@ fn a_grant_that_comes_while_its_claim_leaves_is_given_back() {
     });
 }
 
-fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
     let iterations = Arc::new(AtomicUsize::new(0));
     let counted = iterations.clone();
     loom::model(move || {
@@ -190,7 +190,7 @@ fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
     println!("loom: {scenario}: {} iterations", iterations.load(Ordering::Relaxed));
 }
 
-fn registry() -> Arc<Registry> {
+pub(crate) fn registry() -> Arc<Registry> {
     let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new());
     registry.set_ttl(Duration::from_secs(3600));
     Arc::new(registry)
@@ -214,6 +214,6 @@ fn waiting() -> (Arc<Registry>, Arc<Entry>) {
     (registry, entry)
 }
 
-fn grant() -> Grant {
+pub(crate) fn grant() -> Grant {
     Grant { token: Token::from_order(1).expect("small"), capacity: Weight::ONE }
 }

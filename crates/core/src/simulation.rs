@@ -5,16 +5,18 @@
 //! at random follows from the world's seed. [`Aside`](crate::Aside) runs the program's code in place. Everything else is
 //! the code that users run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::Result;
 use crate::backend::Clock;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Name};
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static ARRIVALS: RefCell<Vec<Name>> = const { RefCell::new(Vec::new()) };
+    static LOCAL_LINES: Cell<usize> = const { Cell::new(0) };
 }
 
 struct World {
@@ -53,6 +55,39 @@ pub fn switch(clock: Arc<dyn Clock>) {
 #[must_use]
 pub fn boot_clock() -> Arc<dyn Clock> {
     WORLD.with_borrow(|world| world.as_ref().expect("this thread plays no world").clock.clone())
+}
+
+/// The local lines to which acquires of this thread have come since this was asked: each has its place there from now on.
+#[must_use]
+pub fn arrivals() -> Vec<Name> {
+    ARRIVALS.take()
+}
+
+/// How many local lines of this thread are not over.
+#[must_use]
+pub fn local_lines() -> usize {
+    LOCAL_LINES.get()
+}
+
+/// An acquire comes to a local line.
+pub(crate) fn arrives(name: &Name) {
+    ARRIVALS.with_borrow_mut(|arrivals| arrivals.push(name.clone()));
+}
+
+/// Counts a local line for as long as it lives.
+pub(crate) struct LocalLine(());
+
+impl LocalLine {
+    pub(crate) fn new() -> Self {
+        LOCAL_LINES.set(LOCAL_LINES.get() + 1);
+        Self(())
+    }
+}
+
+impl Drop for LocalLine {
+    fn drop(&mut self) {
+        LOCAL_LINES.set(LOCAL_LINES.get() - 1);
+    }
 }
 
 /// The next number of the world's seed (SplitMix64).

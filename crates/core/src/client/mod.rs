@@ -326,7 +326,10 @@ impl Client {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
             _ if self.is_draining() => Err(draining()),
-            _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
+            _ => {
+                let linger = self.options().linger.min(ttl / 3);
+                Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl).linger(linger))
+            }
         }
     }
 

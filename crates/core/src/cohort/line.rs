@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::share::Share;
 use super::waiting::{Waiter, Waiting};
 use crate::sync::Mutex;
-use crate::{ClaimId, Name};
+use crate::{ClaimId, Kind, Name};
 
 /// All local lines of a client.
 pub(crate) struct Cohorts<N> {
@@ -19,19 +19,25 @@ pub(crate) struct Cohorts<N> {
 pub(super) struct Table<N> {
     /// Nobody enters any more.
     pub(super) is_closed: bool,
-    /// Those in which somebody leads or holds.
-    pub(super) cohorts: HashMap<Name, Arc<Cohort<N>>>,
+    /// Those of mutexes in which somebody leads or holds, and those of read-write locks.
+    mutexes: HashMap<Name, Arc<Cohort<N>>>,
+    rwlocks: HashMap<Name, Arc<Cohort<N>>>,
 }
 
 /// One local line.
 pub(super) struct Cohort<N> {
+    kind: Kind,
     name: Name,
     pub(super) all: Weak<Cohorts<N>>,
     pub(super) line: Mutex<Line<N>>,
+    #[cfg(tidelock_simulation)]
+    _counted: crate::simulation::LocalLine,
 }
 
 pub(super) struct Line<N> {
     pub(super) waiting: VecDeque<Arc<Waiter<N>>>,
+    /// When so many wait, those that have given up are swept out.
+    sweep_at: usize,
     /// How many have come.
     pub(super) came: u64,
     pub(super) turn: u64,
@@ -39,13 +45,14 @@ pub(super) struct Line<N> {
     pub(super) held: Option<ClaimId>,
     /// How more readers can share it.
     pub(super) share: Option<Share>,
-    /// How many share it.
-    pub(super) sharing: u32,
 }
+
+/// The least number of waiters for a sweep.
+const FEW: usize = 64;
 
 impl<N> Cohorts<N> {
     pub(crate) fn new(linger: Duration) -> Arc<Self> {
-        Arc::new(Self { linger, table: Mutex::new(Table { is_closed: false, cohorts: HashMap::new() }) })
+        Arc::new(Self { linger, table: Mutex::new(Table::new()) })
     }
 
     /// Whether holds are passed on at all.
@@ -54,10 +61,36 @@ impl<N> Cohorts<N> {
     }
 }
 
+impl<N> Table<N> {
+    fn new() -> Self {
+        Self { is_closed: false, mutexes: HashMap::new(), rwlocks: HashMap::new() }
+    }
+
+    /// The lines of a kind. A name that is used as another kind is refused by the store, and not by a local line.
+    pub(super) fn of(&mut self, kind: Kind) -> &mut HashMap<Name, Arc<Cohort<N>>> {
+        if kind == Kind::Mutex { &mut self.mutexes } else { &mut self.rwlocks }
+    }
+
+    /// All lines, in an order of their own.
+    pub(super) fn all(&self) -> Vec<Arc<Cohort<N>>> {
+        let mut all: Vec<_> = self.mutexes.values().chain(self.rwlocks.values()).cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+}
+
 impl<N> Cohort<N> {
-    pub(super) fn new(name: Name, all: Weak<Cohorts<N>>) -> Arc<Self> {
-        let line = Line { waiting: VecDeque::new(), came: 0, turn: 0, held: None, share: None, sharing: 0 };
-        Arc::new(Self { name, all, line: Mutex::new(line) })
+    pub(super) fn new(kind: Kind, name: Name, all: Weak<Cohorts<N>>) -> Arc<Self> {
+        let line =
+            Line { waiting: VecDeque::new(), sweep_at: FEW, came: 0, turn: 0, held: None, share: None };
+        Arc::new(Self {
+            kind,
+            name,
+            all,
+            line: Mutex::new(line),
+            #[cfg(tidelock_simulation)]
+            _counted: crate::simulation::LocalLine::new(),
+        })
     }
 
     /// How many wait.
@@ -78,7 +111,12 @@ impl<N> Cohort<N> {
 
     /// Whether the first of those that wait wants what a writer or the holder of a mutex has.
     pub(super) fn has_waiting(&self) -> bool {
-        self.line.lock().waiting.front().is_some_and(|waiter| !waiter.reads)
+        self.line.lock().first().is_some_and(|waiter| !waiter.reads)
+    }
+
+    /// Whether anybody waits.
+    pub(super) fn has_any(&self) -> bool {
+        self.line.lock().first().is_some()
     }
 
     /// This turn is over: begins the next one, and returns its number and the first of those that wait. Without any, the
@@ -87,8 +125,11 @@ impl<N> Cohort<N> {
         let all = self.all.upgrade();
         // In this order, so that nobody enters a line that is over.
         let mut table = all.as_ref().map(|all| all.table.lock());
+        if seeded!("a_line_that_is_over_is_entered") {
+            table = None;
+        }
         let mut line = self.line.lock();
-        if line.turn != turn {
+        if line.turn != turn && !seeded!("a_turn_is_over_twice") {
             return None;
         }
         line.begin_turn();
@@ -96,7 +137,14 @@ impl<N> Cohort<N> {
         if next.is_none()
             && let Some(table) = &mut table
         {
-            table.cohorts.remove(&self.name);
+            table.of(self.kind).remove(&self.name);
+        }
+        if seeded!("a_line_that_is_over_is_entered") && next.is_none() {
+            drop(line);
+            if let Some(all) = &all {
+                all.table.lock().of(self.kind).remove(&self.name);
+            }
+            return None;
         }
         next.map(|next| (line.turn, next))
     }
@@ -116,18 +164,8 @@ impl<N> Cohort<N> {
     pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            (line.held, line.share, line.sharing) = (Some(claim), share, 1);
+            (line.held, line.share) = (Some(claim), share);
         }
-    }
-
-    /// One of those that share gives it back. Returns whether it is the last one in this turn.
-    pub(super) fn is_last(&self, turn: u64) -> bool {
-        let mut line = self.line.lock();
-        if line.turn != turn {
-            return false;
-        }
-        line.sharing -= 1;
-        line.sharing == 0
     }
 }
 
@@ -135,13 +173,21 @@ impl<N> Line<N> {
     /// Returns the number of the new turn.
     pub(super) fn begin_turn(&mut self) -> u64 {
         self.turn += 1;
-        (self.held, self.share, self.sharing) = (None, None, 0);
+        (self.held, self.share) = (None, None);
         self.turn
+    }
+
+    /// The first of those that wait. Those before it that have given up are taken out.
+    pub(super) fn first(&mut self) -> Option<&Arc<Waiter<N>>> {
+        while self.waiting.front().is_some_and(|waiter| !waiter.waits()) {
+            self.waiting.pop_front();
+        }
+        self.waiting.front()
     }
 
     /// The first of those that wait, if it `reads`, or does not.
     pub(super) fn pop_if(&mut self, reads: bool) -> Option<Arc<Waiter<N>>> {
-        let is_meant = self.waiting.front().is_some_and(|waiter| waiter.reads == reads);
+        let is_meant = self.first().is_some_and(|waiter| waiter.reads == reads);
         if is_meant { self.waiting.pop_front() } else { None }
     }
 
@@ -149,13 +195,26 @@ impl<N> Line<N> {
     pub(super) fn stand(&mut self, reads: bool) -> Waiting<N> {
         let waiter = Arc::new(Waiter::new(self.came, reads));
         self.came += 1;
-        self.waiting.push_back(waiter.clone());
+        if seeded!("who_comes_last_is_first") {
+            self.waiting.push_front(waiter.clone());
+        } else {
+            self.waiting.push_back(waiter.clone());
+        }
+        self.sweep();
         Waiting::of(waiter)
+    }
+
+    /// Behind one that holds for long, many may come and give up.
+    fn sweep(&mut self) {
+        if self.waiting.len() >= self.sweep_at {
+            self.waiting.retain(|waiter| waiter.waits());
+            self.sweep_at = FEW.max(self.waiting.len() * 2);
+        }
     }
 }
 
 impl<N> fmt::Debug for Cohorts<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cohorts({} lines)", self.table.lock().cohorts.len())
+        write!(f, "Cohorts({} lines)", self.table.lock().all().len())
     }
 }

@@ -14,9 +14,13 @@
 //! time, leads at once, while they still read: so a writer has its place in the store's line as soon as without a cohort.
 //! A writer's claim is passed on like a mutex, to writers only; one that becomes a reader begins to share its claim.
 //!
+//! A name that is used as a mutex and as a read-write lock has two local lines: the store refuses one of them.
+//!
 //! A turn has a number. Whoever leads or holds acts for the line only as long as the number is its own.
 
 mod line;
+#[cfg(all(test, tidelock_loom))]
+mod loom;
 mod share;
 mod turn;
 mod waiting;
@@ -28,7 +32,7 @@ use self::turn::turn_away;
 pub(crate) use self::turn::{Baton, Lead, News};
 pub(crate) use self::waiting::Waiting;
 use crate::backend::Moment;
-use crate::{Error, Name};
+use crate::{Error, Kind, Name};
 
 /// All local lines of a client.
 pub(crate) type Cohorts = Lines<News>;
@@ -45,25 +49,33 @@ pub(crate) enum Entered {
 
 impl Lines<News> {
     /// Stands in the local line of a name, for a lock that `reads` or that excludes all others.
-    pub(crate) fn enter(self: &Arc<Self>, name: &Name, reads: bool, now: Moment) -> Entered {
+    pub(crate) fn enter(self: &Arc<Self>, kind: Kind, name: &Name, reads: bool, now: Moment) -> Entered {
         let mut table = self.table.lock();
         if table.is_closed {
             return Entered::Closed;
         }
-        if let Some(cohort) = table.cohorts.get(name) {
+        #[cfg(tidelock_simulation)]
+        crate::simulation::arrives(name);
+        if let Some(cohort) = table.of(kind).get(name) {
             return cohort.enter(reads, now);
         }
-        let cohort = Cohort::new(name.clone(), Arc::downgrade(self));
-        table.cohorts.insert(name.clone(), cohort.clone());
+        let cohort = Cohort::new(kind, name.clone(), Arc::downgrade(self));
+        table.of(kind).insert(name.clone(), cohort.clone());
         drop(table);
         Entered::Leads(Lead::first_of(cohort))
     }
 
     /// What the local line says to somebody without patience: a share, or `None` because a task of this client holds the
     /// lock. If it says nothing, the store has to be asked.
-    pub(crate) fn tried(&self, name: &Name, reads: bool, now: Moment) -> Option<Option<Baton>> {
-        let cohort = self.table.lock().cohorts.get(name).cloned()?;
-        match cohort.try_share(reads, now) {
+    pub(crate) fn tried(&self, kind: Kind, name: &Name, reads: bool, now: Moment) -> Option<Option<Baton>> {
+        let mut table = self.table.lock();
+        let cohort = table.of(kind).get(name).cloned()?;
+        if table.is_closed {
+            return None;
+        }
+        drop(table);
+        let shared = if reads { cohort.try_share(now) } else { None };
+        match shared {
             Some(baton) => Some(Some(baton)),
             None => cohort.excludes(reads).then_some(None),
         }
@@ -71,15 +83,17 @@ impl Lines<News> {
 
     /// How many wait in the local line of a name.
     pub(crate) fn waiting(&self, name: &Name) -> usize {
-        let cohort = self.table.lock().cohorts.get(name).cloned();
-        cohort.map_or(0, |cohort| cohort.waiting())
+        let mut table = self.table.lock();
+        let all = [Kind::Mutex, Kind::RwLock].map(|kind| table.of(kind).get(name).cloned());
+        drop(table);
+        all.iter().flatten().map(|cohort| cohort.waiting()).sum()
     }
 
     /// Nobody enters any more, and those that wait hear this error.
     pub(crate) fn close(&self, error: &Error) {
         let mut table = self.table.lock();
         table.is_closed = true;
-        let all: Vec<Arc<Cohort<News>>> = table.cohorts.values().cloned().collect();
+        let all = table.all();
         drop(table);
         for cohort in all {
             let waiting = std::mem::take(&mut cohort.line.lock().waiting);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::line::Cohort;
-use super::share::Share;
+use super::share::{Share, Used};
 use super::waiting::Waiter;
 use crate::backend::{Grant, Moment};
 use crate::owned_claim::OwnedClaim;
@@ -60,11 +60,14 @@ impl Lead {
         let (mut turn, mut waits) = (turn, waits);
         while let Some((next_turn, waiter)) = cohort.next_turn(turn) {
             let mut lead = Self::of(cohort.clone(), next_turn, cohort.came());
-            lead.waits = waits.take().filter(|waits| waits.entry.reads() == waiter.reads);
+            let is_of_use = waits.as_ref().is_some_and(|waits| waits.entry.reads() == waiter.reads);
+            if is_of_use && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
+                lead.waits = waits.take();
+            }
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
                     refused.is_handed_on = true;
-                    (turn, waits) = (next_turn, refused.waits.take());
+                    (turn, waits) = (next_turn, refused.waits.take().or(waits));
                 }
                 _ => return,
             }
@@ -74,7 +77,7 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        if !self.is_handed_on {
+        if !self.is_handed_on && !seeded!("a_leader_that_fails_strands_the_line") {
             Self::pass_on(&self.cohort, self.turn, self.waits.take());
         }
     }
@@ -85,7 +88,7 @@ pub(crate) struct Baton {
     cohort: Arc<Cohort<News>>,
     turn: u64,
     /// The claim, which leaves when nobody has it any more.
-    owned: Arc<OwnedClaim>,
+    used: Arc<Used>,
     pub(crate) grant: Grant,
     /// From then on it is not passed on.
     ends: Moment,
@@ -104,12 +107,12 @@ impl Baton {
     ) -> Self {
         let linger = cohort.all.upgrade().map_or(Duration::ZERO, |all| all.linger);
         let now = owned.live.clock.now();
-        let (owned, ends) = (Arc::new(owned), now + linger);
-        let (entry, claim) = (owned.entry.clone(), owned.entry.claim.id);
-        cohort.is_held_by(claim, turn, reads.then(|| Share::new(&owned, grant, ends)));
+        let (used, ends) = (Used::by_one(owned), now + linger);
+        let (entry, claim) = (used.entry.clone(), used.entry.claim.id);
+        cohort.is_held_by(claim, turn, reads.then(|| Share::new(&used, grant, ends)));
         let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
         entry.leads(followers);
-        let baton = Self { cohort, turn, owned, grant, ends, reads, is_given: false };
+        let baton = Self { cohort, turn, used, grant, ends, reads, is_given: false };
         if entry.loss().is_some() {
             baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
         } else if reads {
@@ -122,19 +125,24 @@ impl Baton {
     pub(super) const fn of_share(
         cohort: Arc<Cohort<News>>,
         turn: u64,
-        owned: Arc<OwnedClaim>,
+        used: Arc<Used>,
         grant: Grant,
         ends: Moment,
     ) -> Self {
-        Self { cohort, turn, owned, grant, ends, reads: true, is_given: false }
+        Self { cohort, turn, used, grant, ends, reads: true, is_given: false }
     }
 
-    /// A writer has become a reader, so others may share its claim.
+    /// A writer is about to become a reader. From now on no writer gets its hold: others may read already.
+    pub(crate) fn writes_no_more(&mut self) {
+        self.reads = !seeded!("a_dropped_downgrade_is_passed_on");
+    }
+
+    /// It is a reader, so others may share its claim.
     pub(crate) fn now_reads(&mut self) {
-        let now = self.owned.live.clock.now();
+        let now = self.used.live.clock.now();
         self.reads = true;
-        let claim = self.owned.entry.claim.id;
-        let share = Share::new(&self.owned, self.grant, self.ends);
+        let claim = self.used.entry.claim.id;
+        let share = Share::new(&self.used, self.grant, self.ends);
         self.cohort.is_held_by(claim, self.turn, Some(share));
         self.cohort.share_out(self.turn, now);
     }
@@ -149,12 +157,14 @@ impl Baton {
         if std::mem::replace(&mut self.is_given, true) {
             return false;
         }
-        self.owned.entry.end_pass(self.pass());
+        self.used.entry.end_pass(self.pass());
         if self.reads {
-            if self.cohort.is_last(self.turn) {
+            let is_held = self.used.loss().is_none(); // asked before: a moment later another one may be the last
+            let is_last = self.used.leave();
+            if is_last {
                 Lead::pass_on(&self.cohort, self.turn, None);
             }
-            return Arc::strong_count(&self.owned) > 1 && self.owned.loss().is_none();
+            return !is_last && is_held;
         }
         let is_passed = self.pass_to_next();
         if !is_passed {
@@ -164,17 +174,21 @@ impl Baton {
     }
 
     fn pass_to_next(&self) -> bool {
-        let now = self.owned.live.clock.now();
-        if now >= self.ends || self.owned.loss_at(now).is_some() {
+        let (now, is_blind) = (self.used.live.clock.now(), seeded!("a_lost_hold_is_passed_on"));
+        if now >= self.ends && !seeded!("a_linger_never_ends") {
             return false;
         }
-        let mut token = self.grant.token;
-        while let Some(next) = token.next_pass()
-            && self.cohort.has_waiting()
-            && self.owned.live.registry.pass_on(&self.owned.entry)
+        if self.used.loss_at(now).is_some() && !is_blind {
+            return false;
+        }
+        let Some(mut token) = self.grant.token.next_pass() else { return false };
+        if seeded!("a_pass_keeps_its_token") {
+            token = self.grant.token;
+        }
+        while self.cohort.has_waiting()
+            && (self.used.live.registry.pass_on(&self.used.entry) || is_blind)
             && let Some(waiter) = self.cohort.next_in(self.turn)
         {
-            token = next;
             match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }))) {
                 Some(News::Passed(mut refused)) => refused.is_given = true,
                 _ => return true,
@@ -184,9 +198,9 @@ impl Baton {
     }
 
     fn next(&self, grant: Grant) -> Self {
-        let Self { cohort, turn, owned, ends, .. } = self;
-        let (cohort, owned) = (cohort.clone(), owned.clone());
-        Self { cohort, turn: *turn, owned, grant, ends: *ends, reads: false, is_given: false }
+        let Self { cohort, turn, used, ends, .. } = self;
+        let (cohort, used) = (cohort.clone(), used.clone());
+        Self { cohort, turn: *turn, used, grant, ends: *ends, reads: false, is_given: false }
     }
 }
 
@@ -194,7 +208,7 @@ impl Deref for Baton {
     type Target = OwnedClaim;
 
     fn deref(&self) -> &OwnedClaim {
-        &self.owned
+        &self.used
     }
 }
 
@@ -208,7 +222,7 @@ impl Followers for Cohort<News> {
     fn are_without(self: Arc<Self>, claim: ClaimId) {
         let turn = {
             let line = self.line.lock();
-            if line.held != Some(claim) {
+            if line.held != Some(claim) || seeded!("a_lost_claims_line_is_not_told") {
                 return; // its leader hears of it, and stands in line anew
             }
             line.turn

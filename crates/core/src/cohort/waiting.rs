@@ -66,6 +66,12 @@ impl<N> Future for Waiting<N> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<N> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut stage = self.0.stage.lock();
+        if seeded!("a_waiter_registers_too_late") && matches!(&*stage, Stage::Waits(_)) {
+            drop(stage);
+            stage = self.0.stage.lock();
+            *stage = Stage::Waits(Some(own));
+            return Poll::Pending;
+        }
         let before = match std::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Told(news) => return Poll::Ready(news),
             Stage::Waits(before) => before,
@@ -81,6 +87,9 @@ impl<N> Future for Waiting<N> {
 impl<N> Drop for Waiting<N> {
     fn drop(&mut self) {
         let stage = std::mem::replace(&mut *self.0.stage.lock(), Stage::Gone);
+        if seeded!("a_told_waiter_keeps_its_hold") {
+            return std::mem::forget(stage);
+        }
         drop(stage); // without the lock: a hold or a lead goes on to the next one
     }
 }

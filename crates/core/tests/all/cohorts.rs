@@ -389,3 +389,127 @@ async fn a_crowd_of_readers_and_writers_of_several_clients_excludes_whom_it_shou
     until_empty(&locks, "r").await;
     locks.close().await
 }
+
+#[tokio::test]
+async fn who_takes_a_name_for_another_kind_is_told_so_at_once() -> Done {
+    let locks = Store::new().attach(options())?;
+    let guard = locks.mutex("m")?.lock().await?;
+    let asking = asks(&locks, "m").await;
+    let writing = tokio::time::timeout(Duration::from_secs(5), locks.rwlock("m")?.write()).await;
+    let error = writing.expect("an answer").expect_err("it is a mutex");
+    assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");
+    let tried = locks.rwlock("m")?.try_read().await;
+    assert_eq!(tried.expect_err("it is a mutex").kind(), ErrorKind::KindMismatch);
+    assert_eq!(locks.inspect("m").await?.claims[0].behind, 1);
+    guard.release().await?.confirmed()?;
+    granted(asking).await.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_downgrade_that_is_dropped_passes_nothing_on() -> Done {
+    let (clock, delay) = (Clock::manual(), Duration::from_millis(1));
+    let store = Store::with_clock(&clock);
+    let locks = store.attach(options())?;
+    let writer = locks.rwlock("r")?.write().await?;
+    let (claim, next) = (writer.claim(), asks_to_write(&locks, "r").await);
+    store.faults().delay(delay);
+    let mut downgrade = Box::pin(writer.downgrade());
+    assert!(tokio::time::timeout(Duration::ZERO, downgrade.as_mut()).await.is_err(), "it has begun");
+    drop(downgrade); // others may read by now
+    store.faults().heal();
+    clock.advance(delay);
+    let next = next.await.expect("no panic")?;
+    assert_ne!(next.claim(), claim);
+    next.release().await?.confirmed()?;
+    until_empty(&locks, "r").await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn another_ttl_bounds_the_linger() -> Done {
+    let locks = Store::new().attach(Options::new().ttl(TTL).linger(TTL / 3))?;
+    let short = locks.with_ttl(Duration::from_secs(2))?;
+    let (guard, next) = (short.mutex("m")?.lock().await?, asks(&short, "m").await);
+    let claim = guard.claim();
+    guard.release().await?.confirmed()?;
+    let guard = granted(next).await;
+    assert_eq!(guard.claim(), claim);
+    guard.release().await?.confirmed()?;
+    short.close().await?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn those_that_gave_up_use_up_no_passes() -> Done {
+    let locks = Store::with_clock(&Clock::manual()).attach(options())?;
+    let guard = locks.mutex("m")?.lock().await?;
+    for _ in 0..40 {
+        let asking = asks(&locks, "m").await;
+        asking.abort();
+        assert!(asking.await.is_err());
+    }
+    let (claim, token, next) = (guard.claim(), guard.token().get(), asks(&locks, "m").await);
+    guard.release().await?.confirmed()?;
+    let guard = granted(next).await;
+    assert_eq!((guard.claim(), guard.token().get()), (claim, token + 1));
+    guard.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_drain_lets_nobody_share() -> Done {
+    let locks = Store::with_clock(&Clock::manual()).attach(options())?;
+    let lock = locks.rwlock("r")?;
+    let guard = lock.read().await?;
+    let draining = {
+        let locks = locks.clone();
+        tokio::spawn(async move { locks.drain().await })
+    };
+    tokio::task::yield_now().await;
+    assert_eq!(lock.try_read().await.expect_err("it takes no locks").kind(), ErrorKind::Closed);
+    drop(guard);
+    draining.await.expect("no panic").map(drop)
+}
+
+#[tokio::test]
+async fn a_leader_with_little_patience_takes_along_nobody_that_has_more() -> Done {
+    let store = Store::new();
+    let locks = store.attach(options())?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // opens the session
+    store.faults().refuse_all();
+    let within = |milliseconds| {
+        let mutex = locks.mutex("m").expect("a good name");
+        tokio::spawn(async move { mutex.lock_within(Duration::from_millis(milliseconds)).await })
+    };
+    let (first, second) = (within(30), within(80));
+    tokio::task::yield_now().await;
+    let third = asks(&locks, "m").await;
+    for impatient in [first, second] {
+        assert!(impatient.await.expect("no panic").is_err(), "the store is away");
+    }
+    store.faults().heal();
+    granted(third).await.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn who_gave_up_before_takes_no_place_from_those_behind() -> Done {
+    let store = Store::new();
+    let (ours, others) = (store.attach(options())?, store.attach(options())?);
+    let held = others.rwlock("r")?.write().await?;
+    let (leader, reader) = (asks_to_write(&ours, "r").await, asks_to_read(&ours, "r").await);
+    let next = asks_to_write(&ours, "r").await;
+    until("it stands in line", async || claims(&ours, "r").await == 2).await;
+    let place = ours.inspect("r").await?.claims[1].id;
+    reader.abort();
+    assert!(reader.await.is_err());
+    leader.abort();
+    assert!(leader.await.is_err());
+    held.release().await?.confirmed()?;
+    let writer = next.await.expect("no panic")?;
+    assert_eq!(writer.claim(), place);
+    writer.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
