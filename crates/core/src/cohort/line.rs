@@ -45,6 +45,8 @@ pub(super) struct Line<N> {
     pub(super) held: Option<ClaimId>,
     /// How more readers can share it.
     pub(super) share: Option<Share>,
+    /// Whether the one that leads wants to read only, if it has waited here. The store may not know of it yet.
+    pub(super) leads: Option<bool>,
 }
 
 /// The least number of waiters for a sweep.
@@ -81,8 +83,15 @@ impl<N> Table<N> {
 
 impl<N> Cohort<N> {
     pub(super) fn new(kind: Kind, name: Name, all: Weak<Cohorts<N>>) -> Arc<Self> {
-        let line =
-            Line { waiting: VecDeque::new(), sweep_at: FEW, came: 0, turn: 0, held: None, share: None };
+        let line = Line {
+            waiting: VecDeque::new(),
+            sweep_at: FEW,
+            came: 0,
+            turn: 0,
+            held: None,
+            share: None,
+            leads: None,
+        };
         Arc::new(Self {
             kind,
             name,
@@ -134,6 +143,7 @@ impl<N> Cohort<N> {
         }
         line.begin_turn();
         let next = line.waiting.pop_front();
+        line.leads = next.as_ref().map(|next| next.reads);
         if next.is_none()
             && let Some(table) = &mut table
         {
@@ -164,7 +174,7 @@ impl<N> Cohort<N> {
     pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            (line.held, line.share) = (Some(claim), share);
+            (line.held, line.share, line.leads) = (Some(claim), share, None);
         }
     }
 }
@@ -173,7 +183,7 @@ impl<N> Line<N> {
     /// Returns the number of the new turn.
     pub(super) fn begin_turn(&mut self) -> u64 {
         self.turn += 1;
-        (self.held, self.share) = (None, None);
+        (self.held, self.share, self.leads) = (None, None, None);
         self.turn
     }
 

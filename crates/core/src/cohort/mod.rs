@@ -66,7 +66,7 @@ impl Lines<News> {
     }
 
     /// What the local line says to somebody without patience: a share, or `None` because a task of this client holds the
-    /// lock. If it says nothing, the store has to be asked.
+    /// lock or has waited for it. If it says nothing, the store has to be asked.
     pub(crate) fn tried(&self, kind: Kind, name: &Name, reads: bool, now: Moment) -> Option<Option<Baton>> {
         let mut table = self.table.lock();
         let cohort = table.of(kind).get(name).cloned()?;

@@ -106,10 +106,11 @@ impl Cohort<News> {
         Some(Baton::of_share(self.clone(), line.turn, used, grant, ends))
     }
 
-    /// Whether what is held leaves no room for this one.
+    /// Whether what is held leaves no room for this one, or one that has waited here comes before it.
     pub(super) fn excludes(&self, reads: bool) -> bool {
         let line = self.line.lock();
-        line.held.is_some() && !(reads && line.share.is_some())
+        let is_held = line.held.is_some() && !(reads && line.share.is_some());
+        is_held || line.leads.is_some_and(|leader_reads| !(leader_reads && reads))
     }
 
     /// The claim is read: all readers at the front of the line share it, and whoever cannot leads at once.
