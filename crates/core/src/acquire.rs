@@ -51,42 +51,31 @@ impl Client {
         patience: Patience,
         by: Moment,
     ) -> Result<Option<Guard>> {
-        let span = Span::debug(
-            || tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind, outcome = Empty, error.kind = Empty, error = Empty),
-        );
-        let mut acquired = match span.is_disabled() {
-            true => self.stand_somewhere(want, patience, by).await,
-            false => span.around(self.stand_somewhere(want, patience, by)).await,
+        let span = span_of(want);
+        let acquired = match span.is_disabled() {
+            true => self.stand_alone(want, patience, by).await,
+            false => span.around(self.stand_alone(want, patience, by)).await,
         };
-        acquired = acquired.map_err(|error| error.during(verb(want)).on(want.name));
-        match &mut acquired {
-            Ok(Some(guard)) => {
-                span.record("outcome", "granted");
-                guard.begin_span(&span);
-            }
-            Ok(None) => span.record("outcome", "none"),
-            Err(error) => {
-                span.record("outcome", "error");
-                span.record("error.kind", debug(error.kind()));
-                span.record("error", display(error));
-            }
-        }
-        acquired
+        finished(want, &span, acquired)
     }
 
-    /// In the store's line, or behind others of this client that want the same mutex.
-    async fn stand_somewhere(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
-        if self.cohorts().is_on() && want.kind != Kind::Semaphore {
-            match patience {
-                Patience::Wait => return self.stand_in_cohort(want, by).await,
-                Patience::Now => {
-                    let said = self.cohorts().tried(want.kind, want.name, want.reads(), self.clock().now());
-                    match said {
-                        Some(Some(baton)) if baton.loss().is_some() => {}
-                        Some(said) => return Ok(said.map(Guard::passed)),
-                        None => {}
-                    }
-                }
+    /// Waits for a grant until `by`, behind others of this client that want the same.
+    pub(crate) async fn acquire_in_cohort(&self, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
+        let span = span_of(want);
+        let acquired = match span.is_disabled() {
+            true => self.stand_in_cohort(want, by).await,
+            false => span.around(self.stand_in_cohort(want, by)).await,
+        };
+        finished(want, &span, acquired)
+    }
+
+    /// In the store's line, unless the local line has an answer for somebody without patience.
+    async fn stand_alone(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
+        if patience == Patience::Now && self.cohorts().is_on() && want.kind != Kind::Semaphore {
+            match self.cohorts().tried(want.kind, want.name, want.reads(), self.clock().now()) {
+                Some(Some(baton)) if baton.loss().is_some() => {}
+                Some(said) => return Ok(said.map(Guard::passed)),
+                None => {}
             }
         }
         let granted = self.stand_in_line(want, patience, by, &mut None).await?;
@@ -251,6 +240,30 @@ impl Client {
         // The grant may have come long before its user polls.
         loss.or_else(|| self.options().max_hold.and_then(|_| owned.loss()))
     }
+}
+
+fn span_of(want: Want<'_>) -> Span {
+    Span::debug(
+        || tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind, outcome = Empty, error.kind = Empty, error = Empty),
+    )
+}
+
+/// The outcome of an acquire as its user gets it.
+fn finished(want: Want<'_>, span: &Span, acquired: Result<Option<Guard>>) -> Result<Option<Guard>> {
+    let mut acquired = acquired.map_err(|error| error.during(verb(want)).on(want.name));
+    match &mut acquired {
+        Ok(Some(guard)) => {
+            span.record("outcome", "granted");
+            guard.begin_span(span);
+        }
+        Ok(None) => span.record("outcome", "none"),
+        Err(error) => {
+            span.record("outcome", "error");
+            span.record("error.kind", debug(error.kind()));
+            span.record("error", display(error));
+        }
+    }
+    acquired
 }
 
 fn forgets_at_once() -> Error {

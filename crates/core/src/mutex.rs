@@ -1,5 +1,6 @@
 //! A lock with one holder at a time.
 
+use std::convert::identity;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Clock;
-use crate::named_line::NamedLine;
+use crate::named_line::{Acquiring, NamedLine};
 use crate::{Guard, Line, Name, Result, Weight};
 
 /// A distributed mutex: first come, first served, with a fencing token on every grant.
@@ -119,15 +120,23 @@ impl Mutex for NamedLine {
         self.inspect().await
     }
 
-    async fn lock(&self) -> Result<Guard> {
-        self.wait(Weight::ONE).await
+    fn lock<'s, 'f>(&'s self) -> Acquiring<'f, Guard>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        self.wait(Weight::ONE, identity)
     }
 
     async fn try_lock(&self) -> Result<Option<Guard>> {
         self.try_now(Weight::ONE).await
     }
 
-    async fn lock_within(&self, patience: Duration) -> Result<Option<Guard>> {
-        self.wait_within(Weight::ONE, patience).await
+    fn lock_within<'s, 'f>(&'s self, patience: Duration) -> Acquiring<'f, Option<Guard>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        self.wait_within(Weight::ONE, patience, identity)
     }
 }

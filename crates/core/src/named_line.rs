@@ -8,6 +8,8 @@
 //! | n permits of a semaphore   | n      | N        |
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,10 @@ use crate::backend::{Moment, Patience};
 use crate::client::Client;
 use crate::declared_size::DeclaredSize;
 use crate::{Error, ErrorKind, Guard, Kind, Line, Name, Result, Weight};
+
+/// An acquire under way. That of a task that may wait in a local line has no room for anything else: there can be very
+/// many of them.
+pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 pub(crate) struct NamedLine {
     pub(crate) client: Client,
@@ -29,16 +35,45 @@ impl NamedLine {
         Self { client, name, kind, declared: Arc::new(DeclaredSize::new(capacity)) }
     }
 
-    /// Stands in line until its turn.
-    pub(crate) async fn wait(&self, weight: Weight) -> Result<Guard> {
-        let acquired = self.acquire(weight, Patience::Wait, Moment::NEVER).await?;
-        acquired.ok_or_else(|| {
-            Error::new(ErrorKind::Protocol, "the store refused a claim that was ready to wait")
-        })
+    /// Waits its turn, for a guard that `of` makes what its user gets.
+    pub(crate) fn wait<T: Send + 'static>(&self, weight: Weight, of: fn(Guard) -> T) -> Acquiring<'_, T> {
+        match self.client.cohorts().is_on() {
+            true => Box::pin(async move {
+                let acquired = self.acquire_in_cohort(weight, Moment::NEVER).await?;
+                acquired.map(of).ok_or_else(is_not_patient)
+            }),
+            false => Box::pin(async move { self.wait_in_store(weight).await.map(of) }),
+        }
     }
 
-    /// Stands in line for at most `patience`.
-    pub(crate) async fn wait_within(&self, weight: Weight, patience: Duration) -> Result<Option<Guard>> {
+    /// The same, for at most `patience`.
+    pub(crate) fn wait_within<T: Send + 'static>(
+        &self,
+        weight: Weight,
+        patience: Duration,
+        of: fn(Guard) -> T,
+    ) -> Acquiring<'_, Option<T>> {
+        match self.client.cohorts().is_on() && !patience.is_zero() {
+            true => Box::pin(async move {
+                let acquired = self.acquire_in_cohort(weight, self.client.after(patience)).await?;
+                Ok(acquired.map(of))
+            }),
+            false => Box::pin(async move { Ok(self.wait_in_store_within(weight, patience).await?.map(of)) }),
+        }
+    }
+
+    /// Stands in the store's line until its turn.
+    pub(crate) async fn wait_in_store(&self, weight: Weight) -> Result<Guard> {
+        let acquired = self.acquire(weight, Patience::Wait, Moment::NEVER).await?;
+        acquired.ok_or_else(is_not_patient)
+    }
+
+    /// The same, for at most `patience`.
+    pub(crate) async fn wait_in_store_within(
+        &self,
+        weight: Weight,
+        patience: Duration,
+    ) -> Result<Option<Guard>> {
         match patience.is_zero() {
             true => self.try_now(weight).await, // with no time to wait it still asks once
             false => self.acquire(weight, Patience::Wait, self.client.after(patience)).await,
@@ -51,8 +86,18 @@ impl NamedLine {
     }
 
     async fn acquire(&self, weight: Weight, patience: Patience, by: Moment) -> Result<Option<Guard>> {
-        let want = Want { name: &self.name, kind: self.kind, weight, capacity: &self.declared };
-        let acquired = self.client.acquire(want, patience, by).await;
+        self.compared(self.client.acquire(self.want(weight), patience, by).await)
+    }
+
+    async fn acquire_in_cohort(&self, weight: Weight, by: Moment) -> Result<Option<Guard>> {
+        self.compared(self.client.acquire_in_cohort(self.want(weight), by).await)
+    }
+
+    fn want(&self, weight: Weight) -> Want<'_> {
+        Want { name: &self.name, kind: self.kind, weight, capacity: &self.declared }
+    }
+
+    fn compared(&self, acquired: Result<Option<Guard>>) -> Result<Option<Guard>> {
         match &acquired {
             Ok(Some(guard)) => self.compare(guard.capacity()),
             Ok(None) => {} // the store does not say the size
@@ -70,6 +115,10 @@ impl NamedLine {
     pub(crate) async fn inspect(&self) -> Result<Line> {
         self.client.line(&self.name).await.map_err(|error| error.during("inspect").on(&self.name))
     }
+}
+
+fn is_not_patient() -> Error {
+    Error::new(ErrorKind::Protocol, "the store refused a claim that was ready to wait")
 }
 
 impl fmt::Debug for NamedLine {

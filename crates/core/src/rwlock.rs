@@ -1,11 +1,12 @@
 //! Many readers, or one writer.
 
+use std::convert::identity;
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::named_line::NamedLine;
+use crate::named_line::{Acquiring, NamedLine};
 use crate::{Guard, Line, Name, Result, Weight, WriteGuard};
 
 /// A distributed read-write lock. Readers and writers share one line: readers that come later never starve a writer,
@@ -115,27 +116,43 @@ impl RwLock for NamedLine {
         self.inspect().await
     }
 
-    async fn read(&self) -> Result<Guard> {
-        self.wait(Weight::ONE).await
+    fn read<'s, 'f>(&'s self) -> Acquiring<'f, Guard>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        self.wait(Weight::ONE, identity)
     }
 
     async fn try_read(&self) -> Result<Option<Guard>> {
         self.try_now(Weight::ONE).await
     }
 
-    async fn read_within(&self, patience: Duration) -> Result<Option<Guard>> {
-        self.wait_within(Weight::ONE, patience).await
+    fn read_within<'s, 'f>(&'s self, patience: Duration) -> Acquiring<'f, Option<Guard>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        self.wait_within(Weight::ONE, patience, identity)
     }
 
-    async fn write(&self) -> Result<WriteGuard> {
-        self.wait(Weight::MAX).await.map(WriteGuard::new)
+    fn write<'s, 'f>(&'s self) -> Acquiring<'f, WriteGuard>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        self.wait(Weight::MAX, WriteGuard::new)
     }
 
     async fn try_write(&self) -> Result<Option<WriteGuard>> {
         Ok(self.try_now(Weight::MAX).await?.map(WriteGuard::new))
     }
 
-    async fn write_within(&self, patience: Duration) -> Result<Option<WriteGuard>> {
-        Ok(self.wait_within(Weight::MAX, patience).await?.map(WriteGuard::new))
+    fn write_within<'s, 'f>(&'s self, patience: Duration) -> Acquiring<'f, Option<WriteGuard>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        self.wait_within(Weight::MAX, patience, WriteGuard::new)
     }
 }

@@ -124,7 +124,7 @@ impl Semaphore for NamedLine {
     }
 
     async fn acquire(&self, n: u32) -> Result<Guard> {
-        self.wait(self.wanted(n)?).await
+        self.wait_in_store(self.wanted(n)?).await
     }
 
     async fn try_acquire(&self, n: u32) -> Result<Option<Guard>> {
@@ -132,7 +132,7 @@ impl Semaphore for NamedLine {
     }
 
     async fn acquire_within(&self, n: u32, patience: Duration) -> Result<Option<Guard>> {
-        self.wait_within(self.wanted(n)?, patience).await
+        self.wait_in_store_within(self.wanted(n)?, patience).await
     }
 
     async fn size(&self) -> Result<u32> {

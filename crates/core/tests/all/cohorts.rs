@@ -513,3 +513,13 @@ async fn who_gave_up_before_takes_no_place_from_those_behind() -> Done {
     ours.close().await?;
     others.close().await
 }
+
+#[tokio::test]
+async fn sizes() -> Done {
+    let locks = Store::new().attach(Options::new().linger(Duration::from_millis(10)))?;
+    let mutex = locks.mutex("m")?;
+    println!("lock {}", std::mem::size_of_val(&*mutex.lock()));
+    println!("lock_within {}", std::mem::size_of_val(&*mutex.lock_within(Duration::from_secs(1))));
+    println!("try {}", std::mem::size_of_val(&*mutex.try_lock()));
+    Ok(())
+}
