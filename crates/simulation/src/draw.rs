@@ -6,6 +6,7 @@
 mod choice;
 mod idle;
 mod late;
+mod linger;
 mod locking;
 mod parting;
 pub(crate) mod servers;
@@ -53,6 +54,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
         plan.troubles = troubles(&dice, &plan);
     }
     late::into(&mut plan);
+    linger::into(&mut plan);
     plan
 }
 
@@ -103,6 +105,7 @@ fn part(dice: &Dice, ttl: u64) -> Part {
         first_pause,
         longest_pause,
         max_hold: dice.one_in(6).then(|| ttl / 4 + dice.below(ttl * 2)),
+        linger: 0,
         is_closed: !dice.one_in(4),
     }
 }

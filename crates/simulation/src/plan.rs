@@ -69,6 +69,9 @@ pub(crate) struct Part {
     pub(crate) first_pause: u64,
     pub(crate) longest_pause: u64,
     pub(crate) max_hold: Option<u64>,
+    /// For how long it passes a hold on among its own tasks.
+    #[serde(default)]
+    pub(crate) linger: u64,
     /// Whether it is closed at the end. Otherwise its last handle is dropped.
     pub(crate) is_closed: bool,
 }
@@ -272,6 +275,11 @@ impl Plan {
         self.steps.iter().any(|step| step.client == client && ends(&step.action))
     }
 
+    /// Whether any client passes holds on among its own tasks.
+    pub(crate) fn lingers(&self) -> bool {
+        self.clients.iter().any(|part| part.linger > 0)
+    }
+
     /// How many tasks a client has.
     pub(crate) fn tasks(&self, client: usize) -> usize {
         let tasks = self.steps.iter().filter(|step| step.client == client).map(|step| step.task + 1);
@@ -326,12 +334,13 @@ impl fmt::Display for Plan {
         )?;
         let acts = |client: usize| self.steps.iter().any(|step| step.client == client);
         for (client, part) in self.clients.iter().enumerate().filter(|(client, _)| acts(*client)) {
-            let Part { ppm, command_deadline, first_pause, longest_pause, max_hold, is_closed } = part;
+            let Part { ppm, command_deadline, first_pause, longest_pause, max_hold, linger, is_closed } =
+                part;
             let limit = max_hold.map_or_else(String::new, |limit| format!(", holds for {limit} ms at most"));
             let end = if *is_closed { "closed" } else { "dropped" };
             writeln!(
                 f,
-                "client {client}: gains {ppm} ppm, a command may take {command_deadline} ms, pauses {first_pause} to {longest_pause} ms{limit}; {end} in the end"
+                "client {client}: gains {ppm} ppm, a command may take {command_deadline} ms, pauses {first_pause} to {longest_pause} ms{limit}, lingers for {linger} ms; {end} in the end"
             )?;
         }
         for Step { client, task, rest, polls, action } in &self.steps {

@@ -77,6 +77,7 @@ fn simpler(plan: &Plan) -> Vec<Plan> {
     vec![
         with(|plan| (plan.lost_pushes, plan.doubled_pushes) = (0, 0)),
         with(|plan| plan.is_ordered = true),
+        with(|plan| plan.clients.iter_mut().for_each(|part| part.linger = 0)),
         with(|plan| plan.clients.iter_mut().for_each(|part| part.ppm = 0)),
     ]
 }

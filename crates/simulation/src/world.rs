@@ -161,6 +161,7 @@ impl World {
         let mut handed_over = std::mem::take(&mut *lock(&field.handed_over));
         while handed_over.join_next().await.is_some() {}
         self.record.look();
+        self.judge_local_lines();
         self.close(&field).await;
         drop(field);
         // What no close has taken out ends by itself; and what is under way to a server, when its deadline is over.
@@ -235,6 +236,14 @@ impl World {
             biased;
             () = all => {}
             () = limit => self.record.found("ends", format!("{bound:?} are over, and not all tasks are done")),
+        }
+    }
+
+    /// Nobody asks for anything, and nobody holds anything.
+    fn judge_local_lines(&self) {
+        let left = tidelock_core::simulation::local_lines();
+        if left > 0 {
+            self.record.found("left", format!("{left} local lines are left"));
         }
     }
 

@@ -23,9 +23,10 @@ pub(super) fn into(plan: &mut Plan) {
         return;
     }
     let client = index(&dice, plan.clients.len());
-    let (ppm, command_deadline, first_pause, longest_pause, max_hold) = (0, 2_000, 20, 1_000, None);
+    let (ppm, command_deadline, first_pause, longest_pause, max_hold, linger) =
+        (0, 2_000, 20, 1_000, None, 0);
     plan.clients[client] =
-        Part { ppm, command_deadline, first_pause, longest_pause, max_hold, is_closed: true };
+        Part { ppm, command_deadline, first_pause, longest_pause, max_hold, linger, is_closed: true };
     plan.steps.retain(|step| step.client != client);
     (plan.ttl, plan.delay) = (TTL, DELAY);
     let ends = TTL + dice.below(TTL);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidelock_conformance::history::EventKind;
-use tidelock_core::Result;
+use tidelock_core::{Locks, Name, Result, simulation};
 
 use crate::record::{Record, on_behalf_of};
 
@@ -22,7 +22,10 @@ impl<T, F: Future<Output = Result<Option<T>>>> Future for Asking<F> {
     type Output = Result<Option<T>>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let claims = self.asked.claims.clone();
-        let outcome = std::task::ready!(on_behalf_of(&claims, || self.work.as_mut().poll(cx)));
+        drop(simulation::arrivals()); // those of others
+        let polled = on_behalf_of(&claims, || self.work.as_mut().poll(cx));
+        simulation::arrivals().iter().for_each(|name| self.asked.comes(name));
+        let outcome = std::task::ready!(polled);
         self.asked.settle(&outcome);
         Poll::Ready(outcome)
     }
@@ -31,12 +34,25 @@ impl<T, F: Future<Output = Result<Option<T>>>> Future for Asking<F> {
 pub(super) struct Asked {
     pub(super) claims: Arc<[u64]>,
     pub(super) record: Arc<Record>,
+    /// Whose local lines it stands in, and whether it is polled whenever it is woken.
+    pub(super) of: usize,
+    pub(super) is_polled: bool,
+    /// Whether it is one acquire.
+    pub(super) is_plain: bool,
     pub(super) is_settled: Cell<bool>,
 }
 
 impl Asked {
-    pub(super) fn new(claims: &Arc<[u64]>, record: &Arc<Record>) -> Self {
-        Self { claims: claims.clone(), record: record.clone(), is_settled: Cell::new(false) }
+    pub(super) fn new(claims: &Arc<[u64]>, record: &Arc<Record>, locks: &Arc<dyn Locks>) -> Self {
+        let (claims, record, of) = (claims.clone(), record.clone(), Arc::as_ptr(locks).addr());
+        Self { claims, record, of, is_polled: true, is_plain: false, is_settled: Cell::new(false) }
+    }
+
+    /// It has come to a local line, where its place is behind all that came before.
+    fn comes(&self, name: &Name) {
+        // Of several, it may hold one already without showing it.
+        let is_shown = self.is_polled && self.claims.len() == 1;
+        self.record.comes(&self.claims, name.as_str(), (self.of, is_shown, is_shown && self.is_plain));
     }
 
     fn settle<T>(&self, outcome: &Result<Option<T>>) {

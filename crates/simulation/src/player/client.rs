@@ -32,7 +32,7 @@ impl Client {
             .command_deadline(ms(part.command_deadline))
             .connect_deadline(ms(part.command_deadline.min(plan.ttl)))
             .back_off(ms(part.first_pause), ms(part.longest_pause));
-        options.max_hold = part.max_hold.map(ms);
+        (options.max_hold, options.linger) = (part.max_hold.map(ms), ms(part.linger));
         Ok(locks.insert(backend::attach(medium.clone().backend(self.number), options)?).clone())
     }
 

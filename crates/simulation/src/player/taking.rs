@@ -86,7 +86,9 @@ impl Player {
             _ => {}
         }
         let claim = field.record.ask(self.client, &name, taking.wanted.want());
-        let asked = Asked::new(&[claim].into(), &field.record);
+        let mut asked = Asked::new(&[claim].into(), &field.record, &locks);
+        asked.is_polled = !matches!(taking.how, How::Away(..) | How::Neglect(_));
+        asked.is_plain = taking.tool == Tool::Plain;
         let work = Box::pin(self.work(locks, taking));
         let taken = self.as_patient(taking, &name, Asking { asked, work }).await?;
         Ok(taken.map(|guard| Hold::new(&field.record, claim, guard, own)))
@@ -100,7 +102,7 @@ impl Player {
         let _busy: Vec<Busy> = names.iter().map(|name| Busy::new(&field.record, name)).collect();
         let ask = |name: &String| field.record.ask(self.client, name, taking.wanted.want());
         let claims: Arc<[u64]> = names.iter().map(ask).collect();
-        let asked = Asked::new(&claims, &field.record);
+        let asked = Asked::new(&claims, &field.record, locks);
         let work = Box::pin(striped.any());
         let Some(guard) = self.as_patient(taking, &name, Asking { asked, work }).await? else {
             return Ok(None);
@@ -230,7 +232,7 @@ impl Player {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let ask = |name: &&str| field.record.ask(self.client, name, taking.wanted.want());
             claims = names.iter().map(ask).collect();
-            let asked = Asked::new(&claims, &field.record);
+            let asked = Asked::new(&claims, &field.record, locks);
             let work = Box::pin(async {
                 match taking.how {
                     How::Within(patience) => locks.lock_all_within(&names, ms(patience)).await,

@@ -49,7 +49,7 @@ impl Record {
                 inner.found("told", sentence);
             }
             let Some(held) = inner.state(name).holds.remove(&claim) else { continue };
-            inner.end(held.id, self.time.now());
+            inner.end_unless_shared(name, held.id, self.time.now());
             self.push(inner, claim, EventKind::Lost);
             self.judge_loss(inner, name, claim, &held);
         }

@@ -32,6 +32,7 @@ impl Record {
     pub(super) fn judge_leaves(&self, inner: &mut Inner) {
         let now = self.time.now();
         inner.leaving.retain(|_, since| *since + self.longest_ttl > now); // its lifetime is over
+        inner.note_unseen_passes(now);
         let is_late = |(id, since): &(&ClaimId, &Moment)| {
             let is_judged = |standing: &&Standing| !standing.is_excused && !standing.is_abandoned;
             let Some(standing) = inner.standing.get(id).filter(is_judged) else {

@@ -7,6 +7,7 @@
 //! it; a loss without a cause; a loss that the clock shows and nobody was told of; a turn that its waiter hears of late; a
 //! line in which claims wait and nobody holds.
 
+mod cohorts;
 mod excuses;
 mod judge;
 mod leaves;
@@ -57,6 +58,8 @@ pub(crate) struct Record {
     longest_ttl: Duration,
     /// When the last trouble is over.
     healed: Moment,
+    /// Whether any client passes holds on among its own tasks.
+    lingers: bool,
     /// How late a waiter may hear of its turn.
     news_bound: Duration,
     /// How long a client may pause before it tries again to open a session, where that is longer than usual.
@@ -80,6 +83,8 @@ struct Inner {
     unheard: BTreeSet<ClaimId>,
     /// Claims for which nobody has a use any more, since then, and whose leaves the store has not heard of.
     leaving: BTreeMap<ClaimId, Moment>,
+    /// How many have come to local lines.
+    arrivals: u64,
     /// What is asked, and how much was.
     under_way: BTreeMap<u64, UnderWay>,
     requests: u64,
@@ -90,6 +95,7 @@ struct ClientState {
     who: Arc<str>,
     clock: Arc<ClientClock>,
     max_hold: Option<Duration>,
+    linger: Duration,
     command_deadline: Duration,
     longest_pause: Duration,
     connect_deadline: Duration,
@@ -131,6 +137,20 @@ struct Asked {
     weight: u64,
     /// Under which id it stands in line.
     id: Option<ClaimId>,
+    /// Its place in a local line, once it has come there.
+    place: Option<LocalPlace>,
+}
+
+/// A place in the local line of a client: behind all with a smaller number.
+#[derive(Clone, Copy)]
+struct LocalPlace {
+    /// Of which client: one that is closed has a successor.
+    of: usize,
+    number: u64,
+    /// Whether it is seen at once that its user holds.
+    is_shown: bool,
+    /// Whether nothing comes between its grant and what is recorded.
+    is_at_once: bool,
 }
 
 struct Held {
@@ -158,6 +178,8 @@ struct Standing {
     name: Arc<str>,
     told: Option<u32>,
     granted_at: Moment,
+    /// When the first user of it was granted it.
+    used_since: Option<Moment>,
     is_excused: bool,
     /// Whether its place in line is recorded.
     stands: bool,
@@ -165,6 +187,8 @@ struct Standing {
     has_left: bool,
     /// When its client heard the answer to its join, and until when that keeps it by the client's clock.
     heard: Option<(Moment, Moment)>,
+    /// Whether its client heard then that it waits.
+    waits: bool,
     /// Whether the store has it no more.
     is_gone: bool,
     /// Whether its client ended while it was cut off, and was told that the end is not confirmed. It then ends with its
@@ -181,8 +205,8 @@ impl Record {
         };
         let pauses = plan.clients.iter().map(|part| ms(part.longest_pause));
         let longest_pause = pauses.max().unwrap_or_default();
-        let (answer, inner) = (ms(plan.delay) * 6, Mutex::default());
-        Arc::new(Self { time, longest_ttl, healed, news_bound, longest_pause, answer, inner })
+        let (answer, inner, lingers) = (ms(plan.delay) * 6, Mutex::default(), plan.lingers());
+        Arc::new(Self { time, longest_ttl, healed, lingers, news_bound, longest_pause, answer, inner })
     }
 
     pub(crate) fn add_client(&self, clock: Arc<ClientClock>, part: &Part) {
@@ -193,6 +217,7 @@ impl Record {
             who,
             clock,
             max_hold: part.max_hold.map(ms),
+            linger: ms(part.linger),
             command_deadline,
             longest_pause,
             connect_deadline: command_deadline.min(self.longest_ttl),
@@ -242,7 +267,7 @@ impl Inner {
     fn number(&mut self, client: usize, name: &str, kind: Kind, weight: u64) -> u64 {
         self.claims += 1;
         let name = self.intern(name);
-        self.asked.insert(self.claims, Asked { client, name, kind, weight, id: None });
+        self.asked.insert(self.claims, Asked { client, name, kind, weight, id: None, place: None });
         self.claims
     }
 

@@ -2,7 +2,7 @@
 
 use tidelock_conformance::history::EventKind;
 use tidelock_core::backend::{Clock, Grant, Moment, Place};
-use tidelock_core::{ClaimId, Name, SessionId};
+use tidelock_core::{ClaimId, Kind, Name, SessionId};
 
 use super::{CURRENT, Inner, Record, Standing};
 use crate::time::lock;
@@ -31,10 +31,12 @@ impl Record {
             name,
             told: None,
             granted_at: Moment::NEVER,
+            used_since: None,
             is_excused: false,
             stands: false,
             has_left: false,
             heard: None,
+            waits: false,
             is_gone: false,
             is_abandoned: false,
         };
@@ -54,7 +56,10 @@ impl Record {
         standing.stands = true; // a repeated join is answered the same
         let claim = standing.claim;
         let name = inner.name_of(claim);
-        if inner.state(&name).asking.contains(&claim) {
+        // Where holds are passed on, who stands in line is passed by some who come later.
+        let is_judged =
+            !self.lingers || inner.asked.get(&claim).is_some_and(|asked| asked.kind == Kind::Semaphore);
+        if is_judged && inner.state(&name).asking.contains(&claim) {
             self.push(&mut inner, claim, EventKind::Stands);
         }
     }
@@ -64,6 +69,7 @@ impl Record {
         let (Place::Held { until, .. } | Place::Waiting { until, .. }) = place else { return };
         if let Some(standing) = lock(&self.inner).standing.get_mut(&id) {
             standing.heard.get_or_insert((self.time.now(), *until));
+            standing.waits = matches!(place, Place::Waiting { .. });
         }
     }
 

@@ -34,16 +34,17 @@ impl Record {
         let is_excused = standing.as_ref().is_some_and(|standing| standing.is_excused);
         inner.unheard.remove(&id);
         inner.state(&name).asking.remove(&claim);
+        self.takes_over(&mut inner, claim, guard);
         if !lost.is_trusted_at(inner.clients[client].clock.now()) {
             self.push(&mut inner, claim, EventKind::Failed); // lost before its user could rely on it
             inner.end(id, since);
             return self.see_idle(&mut inner, &name);
         }
         let token = guard.token().get();
-        self.push(&mut inner, claim, EventKind::Granted { token, told, id: id.to_string().into() });
         if is_excused {
-            self.push(&mut inner, claim, EventKind::Overlap);
+            self.push(&mut inner, claim, EventKind::Overlap); // its claim may be that of another user before
         }
+        self.push(&mut inner, claim, EventKind::Granted { token, told, id: id.to_string().into() });
         let held = Held { id, lost, since, granted, weight, kind, is_excused, is_lightening: false };
         inner.state(&name).holds.insert(claim, held);
         self.see_idle(&mut inner, &name);
@@ -54,7 +55,9 @@ impl Record {
         let mut inner = lock(&self.inner);
         let name = inner.name_of(claim);
         inner.state(&name).asking.remove(&claim);
-        if let Some(id) = inner.asked.get(&claim).and_then(|asked| asked.id) {
+        if let Some(id) = inner.asked.get(&claim).and_then(|asked| asked.id)
+            && !(what != EventKind::Failed && inner.is_left_to_next(claim, id))
+        {
             inner.unheard.remove(&id); // nobody waits for it any more
             inner.end(id, self.time.now());
         }
@@ -70,7 +73,7 @@ impl Record {
         let held = inner.state(&name).holds.remove(&claim);
         let is_held = held.is_some();
         if let Some(held) = held {
-            inner.end(held.id, self.time.now());
+            inner.end_unless_shared(&name, held.id, self.time.now());
             self.push(&mut inner, claim, EventKind::LetGo);
         }
         self.see_idle(&mut inner, &name);
