@@ -60,13 +60,13 @@ impl Client {
     }
 
     /// Waits for a grant until `by`, behind others of this client that want the same.
-    pub(crate) async fn acquire_in_cohort(&self, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
-        let span = span_of(want);
+    pub(crate) async fn acquire_in_cohort(&self, want: &Want<'_>, by: Moment) -> Result<Option<Guard>> {
+        let span = span_of(*want);
         let acquired = match span.is_disabled() {
             true => self.stand_in_cohort(want, by).await,
             false => span.around(self.stand_in_cohort(want, by)).await,
         };
-        finished(want, &span, acquired)
+        finished(*want, &span, acquired)
     }
 
     /// In the store's line, unless the local line has an answer for somebody without patience.
@@ -82,7 +82,7 @@ impl Client {
         Ok(granted.map(|(owned, grant)| Guard::new(owned, grant)))
     }
 
-    async fn stand_in_cohort(&self, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
+    async fn stand_in_cohort(&self, want: &Want<'_>, by: Moment) -> Result<Option<Guard>> {
         loop {
             // Yields now and then, also if the hold is always passed on at once.
             tokio::task::coop::consume_budget().await;
@@ -108,7 +108,7 @@ impl Client {
                 }
             };
             // Boxed: most of a crowd only waits.
-            return Box::pin(self.lead(lead, want, by)).await;
+            return Box::pin(self.lead(lead, *want, by)).await;
         }
     }
 

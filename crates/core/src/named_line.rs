@@ -90,7 +90,8 @@ impl NamedLine {
     }
 
     async fn acquire_in_cohort(&self, weight: Weight, by: Moment) -> Result<Option<Guard>> {
-        self.compared(self.client.acquire_in_cohort(self.want(weight), by).await)
+        let want = self.want(weight);
+        self.compared(self.client.acquire_in_cohort(&want, by).await)
     }
 
     fn want(&self, weight: Weight) -> Want<'_> {

@@ -32,39 +32,9 @@ impl Record {
         if let Some(asked) = inner.asked.get_mut(&claim) {
             asked.id = Some(id);
         }
-        self.judge_turn(inner, claim);
+        inner.judge_turn(claim);
         self.judge_linger(inner, claim, guard);
-        self.judge_hold(inner, claim, guard);
-    }
-
-    /// Whether somebody of the same client came before and still waits.
-    fn judge_turn(&self, inner: &mut Inner, claim: u64) {
-        let Some(asked) = inner.asked.get(&claim) else { return };
-        let Some(place) = asked.place.filter(|place| place.is_shown) else { return };
-        let conflicts = |other: &Asked| asked.kind == Kind::Mutex || asked.weight.max(other.weight) > 1;
-        let is_passed = |(_, before, other): &(u64, LocalPlace, &Asked)| {
-            before.is_shown && before.number < place.number && conflicts(other)
-        };
-        let name = asked.name.clone();
-        let passed = inner.beside(asked, place.of).find(is_passed).map(|(passed, ..)| passed);
-        if let Some(passed) = passed {
-            let sentence = format!(
-                "on {name:?} claim {claim} is granted before claim {passed}, which came before it in the same client"
-            );
-            inner.found("order", sentence);
-        }
-    }
-
-    /// Whether what was passed on is a hold.
-    fn judge_hold(&self, inner: &mut Inner, claim: u64, guard: &Guard) {
-        let Some(asked) = inner.asked.get(&claim) else { return };
-        let is_at_once = asked.place.is_some_and(|place| place.is_at_once);
-        let now = inner.clients[asked.client].clock.now();
-        if is_at_once && guard.token().get() % 32 > 0 && !guard.lost().is_trusted_at(now) {
-            let sentence =
-                format!("on {:?} claim {claim} is granted a hold that was lost before", asked.name);
-            inner.found("told", sentence);
-        }
+        inner.judge_hold(claim, guard);
     }
 
     /// Whether the hold was passed on, and for too long.
@@ -76,7 +46,7 @@ impl Record {
         let Some(asked) = inner.asked.get(&claim).filter(is_shown) else { return };
         let linger = inner.clients[asked.client].linger;
         let longest = linger + linger / 400 + Duration::from_millis(1); // its clock may be slow
-        if guard.token().get() % 32 > 0 && since + longest < now {
+        if is_passed_on(guard) && since + longest < now {
             let sentence = format!(
                 "on {:?} a hold is passed on to claim {claim} for {:?} after it was granted, and may be for {linger:?}",
                 asked.name,
@@ -88,6 +58,36 @@ impl Record {
 }
 
 impl Inner {
+    /// Whether somebody of the same client came before and still waits.
+    fn judge_turn(&mut self, claim: u64) {
+        let Some(asked) = self.asked.get(&claim) else { return };
+        let Some(place) = asked.place.filter(|place| place.is_shown) else { return };
+        let conflicts = |other: &Asked| asked.kind == Kind::Mutex || asked.weight.max(other.weight) > 1;
+        let is_passed = |(_, before, other): &(u64, LocalPlace, &Asked)| {
+            before.is_shown && before.number < place.number && conflicts(other)
+        };
+        let name = asked.name.clone();
+        let passed = self.beside(asked, place.of).find(is_passed).map(|(passed, ..)| passed);
+        if let Some(passed) = passed {
+            let sentence = format!(
+                "on {name:?} claim {claim} is granted before claim {passed}, which came before it in the same client"
+            );
+            self.found("order", sentence);
+        }
+    }
+
+    /// Whether what was passed on is a hold.
+    fn judge_hold(&mut self, claim: u64, guard: &Guard) {
+        let Some(asked) = self.asked.get(&claim) else { return };
+        let is_at_once = asked.place.is_some_and(|place| place.is_at_once);
+        let now = self.clients[asked.client].clock.now();
+        if is_at_once && is_passed_on(guard) && !guard.lost().is_trusted_at(now) {
+            let sentence =
+                format!("on {:?} claim {claim} is granted a hold that was lost before", asked.name);
+            self.found("told", sentence);
+        }
+    }
+
     /// The others that are asked for in the same local line, with their places there.
     fn beside<'a>(
         &'a self,
@@ -145,4 +145,9 @@ impl Inner {
             self.end(id, now);
         }
     }
+}
+
+/// Whether others had the hold before.
+fn is_passed_on(guard: &Guard) -> bool {
+    !guard.token().get().is_multiple_of(32)
 }
