@@ -3,6 +3,7 @@
 //! A claim that is dropped on the way leaves by itself ([`OwnedClaim`]). A waiting claim that loses its session joins the
 //! line again, at the tail.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use tracing::field::{Empty, debug, display};
@@ -10,7 +11,6 @@ use tracing::field::{Empty, debug, display};
 use crate::backend::{Claim, Grant, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
 use crate::cohort::{Entered, Lead, News};
-use crate::deadline;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
 use crate::registry::{Loss, Turn};
@@ -62,11 +62,12 @@ impl Client {
     /// Waits for a grant until `by`, behind others of this client that want the same.
     pub(crate) async fn acquire_in_cohort(&self, want: &Want<'_>, by: Moment) -> Result<Option<Guard>> {
         let span = span_of(*want);
-        let acquired = match span.is_disabled() {
-            true => self.stand_in_cohort(want, by).await,
-            false => span.around(self.stand_in_cohort(want, by)).await,
-        };
-        finished(*want, &span, acquired)
+        if span.is_disabled() {
+            drop(span); // it has a size, and there may be very many that wait
+            return finished(*want, &Span::none(), self.stand_in_cohort(want, by).await);
+        }
+        let inside = async { finished(*want, &span, span.around(self.stand_in_cohort(want, by)).await) };
+        Box::pin(inside).await
     }
 
     /// In the store's line, unless the local line has an answer for somebody without patience.
@@ -86,15 +87,15 @@ impl Client {
         loop {
             // Yields now and then, also if the hold is always passed on at once.
             tokio::task::coop::consume_budget().await;
-            let entered = self.cohorts().enter(want.kind, want.name, want.reads(), self.clock().now());
+            let entered = self.cohorts().enter(want.kind, want.name, want.reads(), &self.clock());
             let lead = match entered {
                 Entered::Closed => return Err(self.takes_no_locks()),
                 Entered::Leads(lead) => lead,
                 Entered::Shares(baton) if baton.loss().is_some() => continue,
                 Entered::Shares(baton) => return Ok(Some(Guard::passed(baton))),
-                Entered::Waits(waiting) => {
+                Entered::Waits(mut waiting) => {
                     progress::waiting();
-                    match deadline::by(&self.clock(), |_| by, waiting).await {
+                    match poll_fn(|cx| waiting.poll_until(by, || self.clock(), cx)).await {
                         None => return Ok(None),
                         Some(News::Failed(error)) => return Err(error),
                         Some(News::Passed(baton))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::share::Share;
 use super::waiting::{Waiter, Waiting};
+use crate::backend::Moment;
 use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name};
 
@@ -43,6 +44,10 @@ pub(super) struct Line<N> {
     pub(super) turn: u64,
     /// The claim that is held, while somebody holds it.
     pub(super) held: Option<ClaimId>,
+    /// From then on that hold is not passed on; `None` if it is shared.
+    pub(super) ends: Option<Moment>,
+    /// Keeps the bell of this line.
+    pub(super) bell: Option<Box<dyn Send + Sync>>,
     /// How more readers can share it.
     pub(super) share: Option<Share>,
     /// Whether the one that leads wants to read only, if it has waited here. The store may not know of it yet.
@@ -89,6 +94,8 @@ impl<N> Cohort<N> {
             came: 0,
             turn: 0,
             held: None,
+            ends: None,
+            bell: None,
             share: None,
             leads: None,
         };
@@ -170,11 +177,12 @@ impl<N> Cohort<N> {
         std::mem::replace(&mut line.waiting, stay)
     }
 
-    /// The claim is held in this turn, and more readers can share it like this.
-    pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, share: Option<Share>) {
+    /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
+    pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, ends: Moment, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            (line.held, line.share, line.leads) = (Some(claim), share, None);
+            let ends = share.is_none().then_some(ends);
+            (line.held, line.ends, line.share, line.leads) = (Some(claim), ends, share, None);
         }
     }
 }
@@ -183,7 +191,7 @@ impl<N> Line<N> {
     /// Returns the number of the new turn.
     pub(super) fn begin_turn(&mut self) -> u64 {
         self.turn += 1;
-        (self.held, self.share, self.leads) = (None, None, None);
+        (self.held, self.ends, self.share, self.leads) = (None, None, None, None);
         self.turn
     }
 

@@ -134,7 +134,7 @@ impl Client {
     }
 
     fn enters(&self) -> Entered {
-        self.cohorts.enter(self.kind, &self.name, self.kind == Kind::RwLock, self.live.clock.now())
+        self.cohorts.enter(self.kind, &self.name, self.kind == Kind::RwLock, &self.live.clock)
     }
 
     fn leads(&self) -> Lead {

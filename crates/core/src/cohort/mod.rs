@@ -2,8 +2,8 @@
 //!
 //! The first of them *leads*: it stands in the store's line for all. When it gives the hold back, the hold is passed to the
 //! next of the local line, with the next token, until [`Options::linger`](crate::Options::linger) has passed since the
-//! store granted the claim, or the token has no number left for another pass. Then the claim leaves, and the next of the
-//! local line leads: it stands in the store's line anew, behind the others.
+//! store granted the claim, or the token has no number left for another pass. From that moment on the next of the local
+//! line leads: it stands in the store's line anew, behind the others. The claim leaves when its last holder gives it back.
 //!
 //! A leader that gives up while its claim waits leaves that claim to the next one, with its place. If the claim is lost
 //! while somebody holds it, the next one leads at once, whatever that holder does. A leader that the store does not serve
@@ -18,10 +18,12 @@
 //!
 //! A turn has a number. Whoever leads or holds acts for the line only as long as the number is its own.
 
+mod bell;
 mod line;
 #[cfg(all(test, tidelock_loom))]
 mod loom;
 mod share;
+mod sharing;
 mod turn;
 mod waiting;
 
@@ -31,7 +33,7 @@ use self::line::{Cohort, Cohorts as Lines};
 use self::turn::turn_away;
 pub(crate) use self::turn::{Baton, Lead, News};
 pub(crate) use self::waiting::Waiting;
-use crate::backend::Moment;
+use crate::backend::{Clock, Moment};
 use crate::{Error, Kind, Name};
 
 /// All local lines of a client.
@@ -49,15 +51,26 @@ pub(crate) enum Entered {
 
 impl Lines<News> {
     /// Stands in the local line of a name, for a lock that `reads` or that excludes all others.
-    pub(crate) fn enter(self: &Arc<Self>, kind: Kind, name: &Name, reads: bool, now: Moment) -> Entered {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        kind: Kind,
+        name: &Name,
+        reads: bool,
+        clock: &Arc<dyn Clock>,
+    ) -> Entered {
         let mut table = self.table.lock();
         if table.is_closed {
             return Entered::Closed;
         }
         #[cfg(tidelock_simulation)]
         crate::simulation::arrives(name);
-        if let Some(cohort) = table.of(kind).get(name) {
-            return cohort.enter(reads, now);
+        if let Some(cohort) = table.of(kind).get(name).cloned() {
+            let entered = cohort.enter(reads, clock); // under this lock: a moment later that line may be over
+            drop(table);
+            if let Entered::Waits(_) = entered {
+                cohort.watch_linger(clock);
+            }
+            return entered;
         }
         let cohort = Cohort::new(kind, name.clone(), Arc::downgrade(self));
         table.of(kind).insert(name.clone(), cohort.clone());

@@ -4,10 +4,6 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::Entered;
-use super::line::Cohort;
-use super::turn::{Baton, Lead, News};
-use super::waiting::Waiter;
 use crate::backend::{Grant, Moment};
 use crate::owned_claim::OwnedClaim;
 use crate::sync::AtomicU64;
@@ -64,7 +60,7 @@ impl Share {
     }
 
     /// The next grant, and when sharing ends; `None` if nobody else may share the claim.
-    fn next(&mut self, now: Moment) -> Option<(Arc<Used>, Grant, Moment)> {
+    pub(super) fn next(&mut self, now: Moment) -> Option<(Arc<Used>, Grant, Moment)> {
         if now >= self.ends && !seeded!("readers_share_after_the_linger") {
             return None;
         }
@@ -73,64 +69,5 @@ impl Share {
         let used = self.used.upgrade().filter(|used| used.join())?;
         self.grant = Grant { token, ..self.grant };
         Some((used, self.grant, self.ends))
-    }
-}
-
-impl Cohort<News> {
-    /// Stands in this line, shares what is read, or leads while others still read.
-    pub(super) fn enter(self: &Arc<Self>, reads: bool, now: Moment) -> Entered {
-        let mut line = self.line.lock();
-        if line.share.is_none() || line.first().is_some() {
-            return Entered::Waits(line.stand(reads)); // behind those to whom the claim is just being shared out
-        }
-        let shared = if reads { line.share.as_mut().and_then(|share| share.next(now)) } else { None };
-        match shared {
-            Some((used, grant, ends)) => {
-                Entered::Shares(Baton::of_share(self.clone(), line.turn, used, grant, ends))
-            }
-            None => {
-                let (turn, came) = (line.begin_turn(), line.came);
-                drop(line);
-                Entered::Leads(Lead::of(self.clone(), turn, came))
-            }
-        }
-    }
-
-    /// A share, if the claim is read and nobody waits.
-    pub(super) fn try_share(self: &Arc<Self>, now: Moment) -> Option<Baton> {
-        let mut line = self.line.lock();
-        if line.first().is_some() {
-            return None;
-        }
-        let (used, grant, ends) = line.share.as_mut()?.next(now)?;
-        Some(Baton::of_share(self.clone(), line.turn, used, grant, ends))
-    }
-
-    /// Whether what is held leaves no room for this one, or one that has waited here comes before it.
-    pub(super) fn excludes(&self, reads: bool) -> bool {
-        let line = self.line.lock();
-        let is_held = line.held.is_some() && !(reads && line.share.is_some());
-        is_held || line.leads.is_some_and(|leader_reads| !(leader_reads && reads))
-    }
-
-    /// The claim is read: all readers at the front of the line share it, and whoever cannot leads at once.
-    pub(super) fn share_out(self: &Arc<Self>, turn: u64, now: Moment) {
-        while let Some((waiter, baton)) = self.next_share(turn, now) {
-            drop(waiter.give(News::Passed(baton))); // unless it is gone
-        }
-        if self.has_any() {
-            Lead::pass_on(self, turn, None);
-        }
-    }
-
-    /// The first of the line and its share, if it reads and may share. In one step: the line may be over a moment later.
-    fn next_share(self: &Arc<Self>, turn: u64, now: Moment) -> Option<(Arc<Waiter<News>>, Baton)> {
-        let mut line = self.line.lock();
-        if line.turn != turn || !line.first()?.reads {
-            return None;
-        }
-        let (used, grant, ends) = line.share.as_mut()?.next(now)?;
-        let waiter = line.waiting.pop_front()?;
-        Some((waiter, Baton::of_share(self.clone(), turn, used, grant, ends)))
     }
 }

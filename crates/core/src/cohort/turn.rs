@@ -109,7 +109,7 @@ impl Baton {
         let now = owned.live.clock.now();
         let (used, ends) = (Used::by_one(owned), now + linger);
         let (entry, claim) = (used.entry.clone(), used.entry.claim.id);
-        cohort.is_held_by(claim, turn, reads.then(|| Share::new(&used, grant, ends)));
+        cohort.is_held_by(claim, turn, ends, reads.then(|| Share::new(&used, grant, ends)));
         let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
         entry.leads(followers);
         let baton = Self { cohort, turn, used, grant, ends, reads, is_given: false };
@@ -117,6 +117,8 @@ impl Baton {
             baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
         } else if reads {
             baton.cohort.share_out(turn, now);
+        } else {
+            baton.cohort.watch_linger(&baton.used.live.clock);
         }
         baton
     }
@@ -143,7 +145,7 @@ impl Baton {
         self.reads = true;
         let claim = self.used.entry.claim.id;
         let share = Share::new(&self.used, self.grant, self.ends);
-        self.cohort.is_held_by(claim, self.turn, Some(share));
+        self.cohort.is_held_by(claim, self.turn, self.ends, Some(share));
         self.cohort.share_out(self.turn, now);
     }
 
@@ -191,7 +193,12 @@ impl Baton {
         {
             match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }))) {
                 Some(News::Passed(mut refused)) => refused.is_given = true,
-                _ => return true,
+                _ => {
+                    if token.next_pass().is_none() {
+                        Lead::pass_on(&self.cohort, self.turn, None); // nobody gets it after that one
+                    }
+                    return true;
+                }
             }
         }
         false

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::backend::{Clock, Moment, Sleep};
 use crate::shield;
 use crate::sync::Mutex;
 
@@ -52,11 +53,32 @@ impl<N> Waiter<N> {
 ///
 /// # Cancel safety
 /// Whoever drops it has left. What it was told meanwhile goes to the next one.
-pub(crate) struct Waiting<N>(Arc<Waiter<N>>);
+pub(crate) struct Waiting<N> {
+    waiter: Arc<Waiter<N>>,
+    /// Until its patience ends, if that ever does.
+    patience: Option<Box<Sleep>>,
+}
 
 impl<N> Waiting<N> {
     pub(super) const fn of(waiter: Arc<Waiter<N>>) -> Self {
-        Self(waiter)
+        Self { waiter, patience: None }
+    }
+
+    /// Its news, or `None` if the clock reaches `by` first.
+    pub(crate) fn poll_until(
+        &mut self,
+        by: Moment,
+        clock: impl FnOnce() -> Arc<dyn Clock>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<N>> {
+        if let Poll::Ready(news) = Pin::new(&mut *self).poll(cx) {
+            return Poll::Ready(Some(news));
+        }
+        if by == Moment::NEVER {
+            return Poll::Pending;
+        }
+        let patience = self.patience.get_or_insert_with(|| Box::new(Sleep::until(&clock(), by)));
+        Pin::new(&mut **patience).poll(cx).map(|()| None)
     }
 }
 
@@ -65,10 +87,10 @@ impl<N> Future for Waiting<N> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<N> {
         let own = cx.waker().clone(); // before the lock: it may run anything
-        let mut stage = self.0.stage.lock();
+        let mut stage = self.waiter.stage.lock();
         if seeded!("a_waiter_registers_too_late") && matches!(&*stage, Stage::Waits(_)) {
             drop(stage);
-            stage = self.0.stage.lock();
+            stage = self.waiter.stage.lock();
             *stage = Stage::Waits(Some(own));
             return Poll::Pending;
         }
@@ -86,7 +108,7 @@ impl<N> Future for Waiting<N> {
 
 impl<N> Drop for Waiting<N> {
     fn drop(&mut self) {
-        let stage = std::mem::replace(&mut *self.0.stage.lock(), Stage::Gone);
+        let stage = std::mem::replace(&mut *self.waiter.stage.lock(), Stage::Gone);
         if seeded!("a_told_waiter_keeps_its_hold") {
             return std::mem::forget(stage);
         }

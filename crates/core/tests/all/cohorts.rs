@@ -515,11 +515,38 @@ async fn who_gave_up_before_takes_no_place_from_those_behind() -> Done {
 }
 
 #[tokio::test]
-async fn sizes() -> Done {
-    let locks = Store::new().attach(Options::new().linger(Duration::from_millis(10)))?;
-    let mutex = locks.mutex("m")?;
-    println!("lock {}", std::mem::size_of_val(&*mutex.lock()));
-    println!("lock_within {}", std::mem::size_of_val(&*mutex.lock_within(Duration::from_secs(1))));
-    println!("try {}", std::mem::size_of_val(&*mutex.try_lock()));
+async fn a_task_in_a_local_line_costs_little() -> Done {
+    let locks = Store::new().attach(Options::new().linger(LINGER))?;
+    let (mutex, table) = (locks.mutex("m")?, locks.rwlock("t")?);
+    let sizes = [
+        size_of_val(&*mutex.lock()),
+        size_of_val(&*mutex.lock_within(LINGER)),
+        size_of_val(&*table.read()),
+        size_of_val(&*table.write_within(LINGER)),
+    ];
+    assert!(sizes.iter().all(|size| *size <= 400), "{sizes:?}"); // and about a hundred more in the line itself
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hold_that_lasts_longer_than_the_linger_costs_nobody_a_place() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (locks, others) = (store.attach(options())?, store.attach(options())?);
+    let guard = locks.mutex("m")?.lock().await?;
+    let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+    assert_eq!(claims(&locks, "m").await, 1);
+    clock.advance(LINGER);
+    until("the next one stands in line", async || claims(&locks, "m").await == 2).await;
+    let elsewhere = asks(&others, "m").await;
+    until("the other client stands there too", async || claims(&locks, "m").await == 3).await;
+    guard.release().await?.confirmed()?;
+    let guard = granted(next).await;
+    clock.advance(LINGER);
+    until("the last one stands behind the other client", async || claims(&locks, "m").await == 3).await;
+    guard.release().await?.confirmed()?;
+    granted(elsewhere).await.release().await?.confirmed()?;
+    granted(last).await.release().await?.confirmed()?;
+    until_empty(&locks, "m").await;
     Ok(())
 }
