@@ -13,7 +13,8 @@ use crate::broken::{Broken, Weak};
 use crate::history::faulty::{self, Faulty};
 use crate::history::{Promise, timeline};
 use crate::report::{Ending, Painter, Verdict};
-use crate::runner::{Settings, play_one};
+use crate::runner::play_one;
+use crate::settings::Settings;
 use crate::{Storm, Subject, broken, storm, subjects, trials};
 
 /// How long one round of a storm lasts in the proof, and how long the whole storm may last.

@@ -8,53 +8,20 @@
 //! counts at once.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use tidelock_core::Options;
 
 use crate::failure::{Failure, Outcome};
 use crate::history::{History, Recorder, timeline};
 use crate::report::{Ending, Report, Verdict};
 use crate::shortage::Shortage;
 use crate::stalls::Stalls;
-use crate::{Can, Dice, Stage, Subject, Trial};
+use crate::{Can, Dice, Settings, Stage, Subject, Trial};
 
 /// How many trials run in parallel on a server in real time: they mostly wait.
 const SIDE_BY_SIDE: usize = 8;
-
-/// How to run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Only trials whose name contains this.
-    pub filter: Option<String>,
-    /// Larger crowds and more rounds.
-    pub deep: bool,
-    /// The seed of every random choice.
-    pub seed: u64,
-    /// For how long the clients pass a hold on among their own tasks: see [`Options::linger`].
-    pub linger: Duration,
-    /// After how long a trial counts as hung, in real time. Slow is not hung: what must be fast has a bound in its trial.
-    pub time_out: Duration,
-    /// Where the histories of failed trials are saved.
-    pub histories: PathBuf,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            filter: None,
-            deep: false,
-            seed: 1,
-            linger: Options::new().linger,
-            time_out: Duration::from_secs(240),
-            histories: std::env::temp_dir().join("tidelock-conformance"),
-        }
-    }
-}
 
 impl Settings {
     /// The trials that the filter leaves.

@@ -280,6 +280,12 @@ impl Plan {
         self.clients.iter().any(|part| part.linger > 0)
     }
 
+    /// For how long, at most, a client passes a hold on, by the time of the world: its clock may be slow.
+    pub(crate) fn longest_linger(&self) -> Duration {
+        let longest = self.clients.iter().map(|part| part.linger).max().unwrap_or(0);
+        Duration::from_millis(if longest > 0 { longest + longest / 400 + 1 } else { 0 })
+    }
+
     /// How many tasks a client has.
     pub(crate) fn tasks(&self, client: usize) -> usize {
         let tasks = self.steps.iter().filter(|step| step.client == client).map(|step| step.task + 1);

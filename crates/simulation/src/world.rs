@@ -63,6 +63,7 @@ fn history(plan: &Plan, events: Vec<Event>, longest_ttl: Duration) -> History {
         trial: format!("world {}", plan.seed),
         seed: plan.seed,
         ttl: longest_ttl,
+        linger: plan.longest_linger(),
         bound: Duration::MAX, // the record judges it, and knows more
         events,
     }
