@@ -52,9 +52,9 @@ pub struct Options {
     /// the ttl at most.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub longest_pause: Duration,
-    /// For how long, from the moment the store has granted a mutex, this client may pass the hold on among its own tasks
-    /// that wait for it, before others get their turn. Zero: each waiter has a place of its own in the store's line, and
-    /// the order is strict across processes. Up to a third of the ttl. Default: zero.
+    /// For how long, from the moment the store has granted a mutex or a read-write lock, this client may pass the hold on
+    /// among its own tasks that wait for it, before others get their turn. Zero: each waiter has a place of its own in
+    /// the store's line, and the order is strict across processes. Up to a third of the ttl. Default: zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub linger: Duration,
     /// How long a wait may take before it is logged as a warning; it is logged again each time the wait has doubled.
