@@ -64,7 +64,8 @@ impl Client {
         let span = span_of(*want);
         if span.is_disabled() {
             drop(span); // it has a size, and there may be very many that wait
-            return finished(*want, &Span::none(), self.stand_in_cohort(want, by).await);
+            let acquired = self.stand_in_cohort(want, by).await;
+            return finished(*want, &Span::none(), acquired);
         }
         let inside = async { finished(*want, &span, span.around(self.stand_in_cohort(want, by)).await) };
         Box::pin(inside).await

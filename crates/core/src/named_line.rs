@@ -39,8 +39,9 @@ impl NamedLine {
     pub(crate) fn wait<T: Send + 'static>(&self, weight: Weight, of: fn(Guard) -> T) -> Acquiring<'_, T> {
         match self.client.cohorts().is_on() {
             true => Box::pin(async move {
-                let acquired = self.acquire_in_cohort(weight, Moment::NEVER).await?;
-                acquired.map(of).ok_or_else(is_not_patient)
+                let want = self.want(weight);
+                let acquired = self.client.acquire_in_cohort(&want, Moment::NEVER).await;
+                self.compared(acquired)?.map(of).ok_or_else(is_not_patient)
             }),
             false => Box::pin(async move { self.wait_in_store(weight).await.map(of) }),
         }
@@ -55,8 +56,9 @@ impl NamedLine {
     ) -> Acquiring<'_, Option<T>> {
         match self.client.cohorts().is_on() && !patience.is_zero() {
             true => Box::pin(async move {
-                let acquired = self.acquire_in_cohort(weight, self.client.after(patience)).await?;
-                Ok(acquired.map(of))
+                let want = self.want(weight);
+                let acquired = self.client.acquire_in_cohort(&want, self.client.after(patience)).await;
+                Ok(self.compared(acquired)?.map(of))
             }),
             false => Box::pin(async move { Ok(self.wait_in_store_within(weight, patience).await?.map(of)) }),
         }
@@ -87,11 +89,6 @@ impl NamedLine {
 
     async fn acquire(&self, weight: Weight, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         self.compared(self.client.acquire(self.want(weight), patience, by).await)
-    }
-
-    async fn acquire_in_cohort(&self, weight: Weight, by: Moment) -> Result<Option<Guard>> {
-        let want = self.want(weight);
-        self.compared(self.client.acquire_in_cohort(&want, by).await)
     }
 
     fn want(&self, weight: Weight) -> Want<'_> {

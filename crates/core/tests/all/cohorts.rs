@@ -524,7 +524,7 @@ async fn a_task_in_a_local_line_costs_little() -> Done {
         size_of_val(&*table.read()),
         size_of_val(&*table.write_within(LINGER)),
     ];
-    assert!(sizes.iter().all(|size| *size <= 400), "{sizes:?}"); // and about a hundred more in the line itself
+    assert!(sizes.iter().all(|size| *size <= 320), "{sizes:?}"); // and about a hundred more in the line itself
     Ok(())
 }
 
