@@ -10,7 +10,8 @@ use tracing::field::{Empty, debug, display};
 
 use crate::backend::{Claim, Grant, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
-use crate::cohort::{Entered, Lead, News};
+use crate::cohort::{Entered, Lead, Leading, News};
+use crate::deadline::no_answer;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
 use crate::registry::{Loss, Turn};
@@ -74,13 +75,14 @@ impl Client {
     /// In the store's line, unless the local line has an answer for somebody without patience.
     async fn stand_alone(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         if patience == Patience::Now && self.cohorts().is_on() && want.kind != Kind::Semaphore {
+            tokio::task::coop::consume_budget().await; // the local line always answers at once
             match self.cohorts().tried(want.kind, want.name, want.reads(), self.clock().now()) {
                 Some(Some(baton)) if baton.loss().is_some() => {}
                 Some(said) => return Ok(said.map(Guard::passed)),
                 None => {}
             }
         }
-        let granted = self.stand_in_line(want, patience, by, &mut None).await?;
+        let granted = self.stand_in_line(want, patience, by, &mut None, None).await?;
         Ok(granted.map(|(owned, grant)| Guard::new(owned, grant)))
     }
 
@@ -94,10 +96,13 @@ impl Client {
                 Entered::Leads(lead) => lead,
                 Entered::Shares(baton) if baton.loss().is_some() => continue,
                 Entered::Shares(baton) => return Ok(Some(Guard::passed(baton))),
-                Entered::Waits(mut waiting) => {
-                    progress::waiting();
+                Entered::Waits(mut waiting, stood) => {
+                    if stood.has_to_wait(&waiting) {
+                        progress::waiting();
+                    }
                     match poll_fn(|cx| waiting.poll_until(by, || self.clock(), cx)).await {
-                        None => return Ok(None),
+                        None if stood.has_to_wait(&waiting) => return Ok(None),
+                        None => return Err(no_answer()),
                         Some(News::Failed(error)) => return Err(error),
                         Some(News::Passed(baton))
                             if baton.loss().is_some() && !seeded!("a_lost_hold_is_passed_on") =>
@@ -117,7 +122,8 @@ impl Client {
     /// Stands in the store's line for all that stand behind.
     async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
         let enough = self.after(self.options().command_deadline);
-        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits).await {
+        let leading = lead.leading();
+        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits, Some(&leading)).await {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
@@ -130,20 +136,22 @@ impl Client {
         }
     }
 
-    /// `waits`: a claim that stands in line already, or will. It stays there if nobody waits for it any more.
+    /// `waits`: a claim that stands in line already, or will. It stays there if nobody waits for it any more. `leading`
+    /// hears of it.
     async fn stand_in_line(
         &self,
         want: Want<'_>,
         patience: Patience,
         by: Moment,
         waits: &mut Option<OwnedClaim>,
+        leading: Option<&Leading>,
     ) -> Result<Option<(OwnedClaim, Grant)>> {
         progress::unanswered();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
         let (mut lost_in_a_row, mut retries, mut is_too_short) = (0, Retries::default(), None);
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by, &mut retries, waits).await? {
+            match self.stand_once(want, patience, by, &mut retries, waits, leading).await? {
                 Outcome::Granted(owned, grant) => return Ok(Some((owned, grant))),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
@@ -176,6 +184,7 @@ impl Client {
         by: Moment,
         retries: &mut Retries,
         waits: &mut Option<OwnedClaim>,
+        leading: Option<&Leading>,
     ) -> Result<Outcome> {
         if waits.is_none() {
             let live = self.live_session_after_outage(by).await?;
@@ -186,12 +195,20 @@ impl Client {
                 Ok(owned) => owned,
                 Err(loss) => return Ok(Outcome::Gone { loss, had_waited: false }),
             };
+            if let Some(leading) = leading {
+                leading.has(&owned);
+            }
             match owned.join(patience, by, retries).await {
                 Ok(Joined::Held { grant, at }) => return Ok(self.granted(owned, grant, Some(at), by).await),
                 // Without patience, dropping the claim leaves the line.
                 Ok(Joined::Refused) => return Ok(Outcome::NotGranted),
                 Ok(Joined::Waiting) if patience == Patience::Now => return Ok(Outcome::NotGranted),
-                Ok(Joined::Waiting) => *waits = Some(owned),
+                Ok(Joined::Waiting) => {
+                    if let Some(leading) = leading {
+                        leading.waits_with(&owned);
+                    }
+                    *waits = Some(owned);
+                }
                 Ok(Joined::Gone(loss)) => return Ok(Outcome::Gone { loss, had_waited: false }),
                 Ok(Joined::TooLate) => return Ok(Outcome::TooLate),
                 Err(error) if error.kind() == ErrorKind::Lost => {

@@ -248,6 +248,12 @@ impl OwnedClaim {
         self.loss()
     }
 
+    /// Whether it can be handed out as it is: it holds, and has as much time left as a grant must have. Tells nobody.
+    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+        let is_short = self.entry.is_in_jeopardy() || self.live.registry.is_nearly_over(&self.entry, now);
+        !is_short && now < self.entry.until() && self.entry.loss().is_none()
+    }
+
     /// Why it cannot be trusted any more, if so. A claim that is lost by the clock stays lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.loss_at(self.live.clock.now())

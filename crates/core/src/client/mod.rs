@@ -110,7 +110,7 @@ impl Client {
         options.check()?;
         Ok(Self(Arc::new(Shared {
             backend,
-            cohorts: Cohorts::new(options.linger),
+            cohorts: Cohorts::new(options.linger, options.command_deadline),
             options: Arc::new(options),
             slot: Mutex::default(),
             is_draining: AtomicBool::new(false),
@@ -242,6 +242,7 @@ impl Client {
         let clock = self.clock();
         let by = Limit::after(longest, &clock);
         let asked_by = Limit::after(longest - longest / 10, &clock); // leaves time to hear the result
+        self.0.cohorts.close(&closed());
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
             let limit = match begun_by {

@@ -1,6 +1,9 @@
 //! A bell that rings when the linger of a turn is over, if somebody waits by then: the next turn begins although the hold
 //! goes on. So a hold that lasts longer than the linger delays nobody's place in the store's line.
 //!
+//! It rings, too, now and then while somebody leads: a task that leads and is not polled may be without a claim, and would
+//! keep everybody behind it from the lock. When it comes back it stands in line for itself alone.
+//!
 //! A local line has one bell at most. When that rings too early, because other turns have begun meanwhile, it is wound up
 //! again: it costs something once in a linger, and not at each turn.
 
@@ -8,8 +11,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
-use super::line::Cohort;
+use super::line::{Cohort, Rings, Wound};
 use super::turn::{Lead, News};
 use crate::backend::{Clock, Moment, Sleep};
 use crate::sync::Mutex;
@@ -21,52 +25,78 @@ pub(super) struct Bell {
     sleep: Mutex<Option<Sleep>>,
 }
 
-/// The line's hold on its bell. Without it the bell never rings.
-struct Owned(Arc<Bell>);
-
 impl Cohort<News> {
-    /// Somebody may wait behind a hold: then the next turn begins when the linger of this one is over.
-    pub(super) fn watch_linger(self: &Arc<Self>, clock: &Arc<dyn Clock>) {
+    /// Somebody may wait: then the next turn begins when the linger of this one is over, or when nobody leads in truth.
+    pub(super) fn watch(self: &Arc<Self>, clock: &Arc<dyn Clock>) {
         let mut line = self.line.lock();
-        if line.bell.is_some() || line.first().is_none() {
+        if line.first().is_none() {
             return;
         }
-        let Some(ends) = line.ends else { return };
-        let cohort = Arc::downgrade(self);
-        let bell = Arc::new(Bell { cohort, clock: clock.clone(), sleep: Mutex::new(None) });
-        line.bell = Some(Box::new(Owned(bell.clone())));
+        let at = line.ends.unwrap_or_else(|| clock.now() + self.patience());
+        if line.bell.as_ref().is_some_and(|wound| wound.at <= at) {
+            return;
+        }
+        let bell: Arc<dyn Rings> = match line.bell.take() {
+            Some(wound) => wound.bell.clone(),
+            None => {
+                let cohort = Arc::downgrade(self);
+                Arc::new(Bell { cohort, clock: clock.clone(), sleep: Mutex::new(None) })
+            }
+        };
+        line.bell = Some(Wound { at, bell: bell.clone() });
         drop(line);
-        bell.wind_up(ends);
+        bell.wind_up(at);
     }
 
-    fn linger_is_over(self: &Arc<Self>, bell: &Arc<Bell>) {
-        let now = bell.clock.now();
+    /// Looks whether this turn is over, and returns when to look again.
+    fn look_after(self: &Arc<Self>, now: Moment) -> Option<Moment> {
+        let again = self.begin_next(now);
         let mut line = self.line.lock();
-        let (turn, ends) = (line.turn, line.ends);
-        match ends.filter(|_| line.first().is_some()) {
-            Some(ends) if now < ends => {
-                drop(line);
-                bell.wind_up(ends);
-            }
-            ends => {
-                let owned = line.bell.take();
-                drop(line);
-                drop(owned);
-                if ends.is_some() {
-                    Lead::pass_on(self, turn, None);
-                }
+        match (&mut line.bell, again) {
+            (Some(wound), Some(at)) => wound.at = at,
+            (bell, _) => drop(bell.take()), // it does not ring now
+        }
+        again
+    }
+
+    /// Begins the next turn if this one is over. Returns when to look again, if anybody waits.
+    fn begin_next(self: &Arc<Self>, now: Moment) -> Option<Moment> {
+        let mut line = self.line.lock();
+        line.first()?;
+        let (turn, soon) = (line.turn, now + self.patience());
+        if let Some(ends) = line.ends.filter(|ends| now < *ends) {
+            return Some(ends);
+        }
+        if line.ends.is_none() {
+            let is_led = line.held.is_some() || line.led.has_claim();
+            let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);
+            if is_led || !was_neglected {
+                return Some(soon);
             }
         }
+        drop(line);
+        Lead::pass_on(self, turn, None);
+        Some(soon)
+    }
+
+    fn patience(&self) -> Duration {
+        self.all.upgrade().map_or(Duration::MAX, |all| all.patience)
     }
 }
 
-impl Bell {
-    /// Rings at this moment.
-    fn wind_up(self: &Arc<Self>, at: Moment) {
+impl Rings for Bell {
+    fn wind_up(self: Arc<Self>, at: Moment) {
         *self.sleep.lock() = Some(Sleep::until(&self.clock, at));
         self.look();
     }
 
+    fn stop(&self) {
+        let sleep = self.sleep.lock().take();
+        drop(sleep); // without the lock
+    }
+}
+
+impl Bell {
     fn look(self: &Arc<Self>) {
         let waker = Waker::from(self.clone());
         let mut sleep = self.sleep.lock();
@@ -76,16 +106,11 @@ impl Bell {
         if rung.is_some()
             && let Some(cohort) = self.cohort.upgrade()
         {
-            cohort.linger_is_over(self);
+            if let Some(at) = cohort.look_after(self.clock.now()) {
+                self.clone().wind_up(at);
+            }
         }
         drop(rung); // a clock that is turned by hand waits until the work is done
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let sleep = self.0.sleep.lock().take();
-        drop(sleep); // without the lock
     }
 }
 

@@ -8,12 +8,15 @@ use std::time::Duration;
 use super::share::Share;
 use super::waiting::{Waiter, Waiting};
 use crate::backend::Moment;
+use crate::registry::Entry;
 use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name};
 
 /// All local lines of a client.
 pub(crate) struct Cohorts<N> {
     pub(super) linger: Duration,
+    /// How long who leads may be without a claim, while others wait.
+    pub(super) patience: Duration,
     pub(super) table: Mutex<Table<N>>,
 }
 
@@ -46,20 +49,45 @@ pub(super) struct Line<N> {
     pub(super) held: Option<ClaimId>,
     /// From then on that hold is not passed on; `None` if it is shared.
     pub(super) ends: Option<Moment>,
-    /// Keeps the bell of this line.
-    pub(super) bell: Option<Box<dyn Send + Sync>>,
+    pub(super) bell: Option<Wound>,
     /// How more readers can share it.
     pub(super) share: Option<Share>,
     /// Whether the one that leads wants to read only, if it has waited here. The store may not know of it yet.
     pub(super) leads: Option<bool>,
+    pub(super) led: Led,
+    /// How often the store has answered to one that leads.
+    pub(super) answers: u64,
+}
+
+/// The bell of a line, and when it rings.
+pub(super) struct Wound {
+    pub(super) at: Moment,
+    pub(super) bell: Arc<dyn Rings>,
+}
+
+/// Something that rings.
+pub(super) trait Rings: Send + Sync {
+    fn wind_up(self: Arc<Self>, at: Moment);
+    fn stop(&self);
+}
+
+/// What is known of the one that leads.
+#[derive(Default)]
+pub(super) struct Led {
+    /// Its claim.
+    claim: Weak<Entry>,
+    /// The store has that in line.
+    is_answered: bool,
+    /// When the bell rang last, it had none.
+    pub(super) is_neglected: bool,
 }
 
 /// The least number of waiters for a sweep.
 const FEW: usize = 64;
 
 impl<N> Cohorts<N> {
-    pub(crate) fn new(linger: Duration) -> Arc<Self> {
-        Arc::new(Self { linger, table: Mutex::new(Table::new()) })
+    pub(crate) fn new(linger: Duration, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { linger, patience, table: Mutex::new(Table::new()) })
     }
 
     /// Whether holds are passed on at all.
@@ -98,6 +126,8 @@ impl<N> Cohort<N> {
             bell: None,
             share: None,
             leads: None,
+            led: Led::default(),
+            answers: 0,
         };
         Arc::new(Self {
             kind,
@@ -177,13 +207,36 @@ impl<N> Cohort<N> {
         std::mem::replace(&mut line.waiting, stay)
     }
 
+    /// Who leads in this turn has this claim, and the store has it in line if `is_answered`.
+    pub(super) fn is_led_with(&self, turn: u64, claim: &Arc<Entry>, is_answered: bool) {
+        let mut line = self.line.lock();
+        if line.turn == turn {
+            line.answers += u64::from(is_answered);
+            line.led = Led { claim: Arc::downgrade(claim), is_answered, is_neglected: false };
+        }
+    }
+
+    /// Whether the store has said that one that stands here has to wait: to somebody before it.
+    pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
+        let line = self.line.lock();
+        line.held.is_some() || line.led.is_answered || line.answers > answers_before
+    }
+
     /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
     pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, ends: Moment, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
+            line.answers += 1;
             let ends = share.is_none().then_some(ends);
             (line.held, line.ends, line.share, line.leads) = (Some(claim), ends, share, None);
         }
+    }
+}
+
+impl Led {
+    /// Whether its claim lives.
+    pub(super) fn has_claim(&self) -> bool {
+        self.claim.upgrade().is_some_and(|entry| entry.loss().is_none())
     }
 }
 
@@ -192,6 +245,7 @@ impl<N> Line<N> {
     pub(super) fn begin_turn(&mut self) -> u64 {
         self.turn += 1;
         (self.held, self.ends, self.share, self.leads) = (None, None, None, None);
+        self.led = Led::default();
         self.turn
     }
 
@@ -211,7 +265,9 @@ impl<N> Line<N> {
 
     /// Stands behind all that wait.
     pub(super) fn stand(&mut self, reads: bool) -> Waiting<N> {
-        let waiter = Arc::new(Waiter::new(self.came, reads));
+        let has_to_wait = self.held.is_some() || self.led.is_answered;
+        let answers = self.answers.saturating_sub(u64::from(has_to_wait));
+        let waiter = Arc::new(Waiter::new(self.came, reads, answers));
         self.came += 1;
         if seeded!("who_comes_last_is_first") {
             self.waiting.push_front(waiter.clone());
@@ -227,6 +283,14 @@ impl<N> Line<N> {
         if self.waiting.len() >= self.sweep_at {
             self.waiting.retain(|waiter| waiter.waits());
             self.sweep_at = FEW.max(self.waiting.len() * 2);
+        }
+    }
+}
+
+impl<N> Drop for Line<N> {
+    fn drop(&mut self) {
+        if let Some(wound) = &self.bell {
+            wound.bell.stop();
         }
     }
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use self::line::{Cohort, Cohorts as Lines};
 use self::turn::turn_away;
-pub(crate) use self::turn::{Baton, Lead, News};
+pub(crate) use self::turn::{Baton, Lead, Leading, News};
 pub(crate) use self::waiting::Waiting;
 use crate::backend::{Clock, Moment};
 use crate::{Error, Kind, Name};
@@ -39,12 +39,22 @@ use crate::{Error, Kind, Name};
 /// All local lines of a client.
 pub(crate) type Cohorts = Lines<News>;
 
+/// The local line in which a task stands.
+pub(crate) struct Stood(Arc<Cohort<News>>);
+
+impl Stood {
+    /// Whether the store has said that it has to wait. It asks for one of them only.
+    pub(crate) fn has_to_wait(&self, waiting: &Waiting<News>) -> bool {
+        self.0.has_to_wait(waiting.waiter.answers)
+    }
+}
+
 /// What becomes of a task that wants a name.
 pub(crate) enum Entered {
     Leads(Lead),
     /// It shares what others of this client read.
     Shares(Baton),
-    Waits(Waiting<News>),
+    Waits(Waiting<News>, Stood),
     /// The client takes no more locks.
     Closed,
 }
@@ -67,8 +77,8 @@ impl Lines<News> {
         if let Some(cohort) = table.of(kind).get(name).cloned() {
             let entered = cohort.enter(reads, clock); // under this lock: a moment later that line may be over
             drop(table);
-            if let Entered::Waits(_) = entered {
-                cohort.watch_linger(clock);
+            if let Entered::Waits(..) = entered {
+                cohort.watch(clock);
             }
             return entered;
         }

@@ -66,7 +66,7 @@ impl Share {
         }
         let token = self.grant.token.next_pass()?;
         // Its last user ends the turn, and with it this, before it drops the claim: so that is not dropped here.
-        let used = self.used.upgrade().filter(|used| used.join())?;
+        let used = self.used.upgrade().filter(|used| used.is_fresh(now) && used.join())?;
         self.grant = Grant { token, ..self.grant };
         Some((used, self.grant, self.ends))
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Entered;
 use super::line::Cohort;
 use super::turn::{Baton, Lead, News};
 use super::waiting::Waiter;
+use super::{Entered, Stood};
 use crate::backend::{Clock, Moment};
 
 impl Cohort<News> {
@@ -13,7 +13,7 @@ impl Cohort<News> {
     pub(super) fn enter(self: &Arc<Self>, reads: bool, clock: &Arc<dyn Clock>) -> Entered {
         let mut line = self.line.lock();
         if line.share.is_none() || line.first().is_some() {
-            return Entered::Waits(line.stand(reads)); // behind those to whom the claim is just being shared out
+            return Entered::Waits(line.stand(reads), Stood(self.clone())); // behind those to whom the claim is just being shared out
         }
         let now = clock.now();
         let shared = if reads { line.share.as_mut().and_then(|share| share.next(now)) } else { None };

@@ -33,7 +33,28 @@ pub(crate) struct Lead {
     is_handed_on: bool,
 }
 
+/// Tells the local line how far the claim of the one that leads has come.
+pub(crate) struct Leading {
+    cohort: Arc<Cohort<News>>,
+    turn: u64,
+}
+
+impl Leading {
+    pub(crate) fn has(&self, owned: &OwnedClaim) {
+        self.cohort.is_led_with(self.turn, &owned.entry, false);
+    }
+
+    /// The store has it in line.
+    pub(crate) fn waits_with(&self, owned: &OwnedClaim) {
+        self.cohort.is_led_with(self.turn, &owned.entry, true);
+    }
+}
+
 impl Lead {
+    pub(crate) fn leading(&self) -> Leading {
+        Leading { cohort: self.cohort.clone(), turn: self.turn }
+    }
+
     pub(super) fn first_of(cohort: Arc<Cohort<News>>) -> Self {
         Self::of(cohort, 0, 0)
     }
@@ -63,6 +84,9 @@ impl Lead {
             let is_of_use = waits.as_ref().is_some_and(|waits| waits.entry.reads() == waiter.reads);
             if is_of_use && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
                 lead.waits = waits.take();
+            }
+            if let Some(owned) = &lead.waits {
+                cohort.is_led_with(next_turn, &owned.entry, true);
             }
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
@@ -118,7 +142,7 @@ impl Baton {
         } else if reads {
             baton.cohort.share_out(turn, now);
         } else {
-            baton.cohort.watch_linger(&baton.used.live.clock);
+            baton.cohort.watch(&baton.used.live.clock);
         }
         baton
     }
@@ -180,7 +204,7 @@ impl Baton {
         if now >= self.ends && !seeded!("a_linger_never_ends") {
             return false;
         }
-        if self.used.loss_at(now).is_some() && !is_blind {
+        if !self.used.is_fresh(now) && !is_blind {
             return false;
         }
         let Some(mut token) = self.grant.token.next_pass() else { return false };

@@ -15,6 +15,8 @@ pub(super) struct Waiter<N> {
     pub(super) number: u64,
     /// Whether it wants to read only.
     pub(super) reads: bool,
+    /// How often the store had answered when it came. An answer that says that it has to wait is not counted.
+    pub(super) answers: u64,
     stage: Mutex<Stage<N>>,
 }
 
@@ -26,8 +28,8 @@ enum Stage<N> {
 }
 
 impl<N> Waiter<N> {
-    pub(super) fn new(number: u64, reads: bool) -> Self {
-        Self { number, reads, stage: Mutex::new(Stage::Waits(None)) }
+    pub(super) fn new(number: u64, reads: bool, answers: u64) -> Self {
+        Self { number, reads, answers, stage: Mutex::new(Stage::Waits(None)) }
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -54,7 +56,7 @@ impl<N> Waiter<N> {
 /// # Cancel safety
 /// Whoever drops it has left. What it was told meanwhile goes to the next one.
 pub(crate) struct Waiting<N> {
-    waiter: Arc<Waiter<N>>,
+    pub(super) waiter: Arc<Waiter<N>>,
     /// Until its patience ends, if that ever does.
     patience: Option<Box<Sleep>>,
 }

@@ -34,6 +34,14 @@ async fn granted(asking: JoinHandle<tidelock_core::Result<Guard>>) -> Guard {
     asking.await.expect("no panic").expect("a grant")
 }
 
+/// Who is very impatient may go before the store has answered to the one that leads.
+fn or_none<T>(taken: tidelock_core::Result<Option<T>>) -> tidelock_core::Result<Option<T>> {
+    match taken {
+        Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
+        taken => taken,
+    }
+}
+
 async fn claims(locks: &Arc<dyn Locks>, name: &str) -> usize {
     locks.inspect(name).await.map_or(0, |line| line.claims.len())
 }
@@ -221,7 +229,7 @@ async fn a_crowd_of_several_clients_holds_one_at_a_time_with_growing_tokens() ->
                 for round in 0..200 {
                     let patience =
                         Duration::from_micros(if (task + round) % 3 == 0 { 50 } else { 10_000_000 });
-                    let Some(guard) = mutex.lock_within(patience).await? else { continue };
+                    let Some(guard) = or_none(mutex.lock_within(patience).await)? else { continue };
                     assert!(!is_held.swap(true, Ordering::SeqCst), "two hold");
                     let token = guard.token().get();
                     assert!(newest.swap(token, Ordering::SeqCst) < token);
@@ -356,7 +364,7 @@ async fn a_crowd_of_readers_and_writers_of_several_clients_excludes_whom_it_shou
                     let patience =
                         Duration::from_micros(if (task + round) % 5 == 0 { 50 } else { 10_000_000 });
                     if (task + round) % 4 == 0 {
-                        let Some(guard) = lock.write_within(patience).await? else { continue };
+                        let Some(guard) = or_none(lock.write_within(patience).await)? else { continue };
                         assert_eq!(inside.fetch_add(WRITES, Ordering::SeqCst), 0, "a writer is alone");
                         let token = guard.token().get();
                         assert!(newest.fetch_max(token, Ordering::SeqCst) < token);
@@ -365,7 +373,7 @@ async fn a_crowd_of_readers_and_writers_of_several_clients_excludes_whom_it_shou
                             drop(guard.downgrade().await?);
                         }
                     } else {
-                        let Some(guard) = lock.read_within(patience).await? else { continue };
+                        let Some(guard) = or_none(lock.read_within(patience).await)? else { continue };
                         assert!(
                             inside.fetch_add(1, Ordering::SeqCst) < WRITES,
                             "a reader is not beside a writer"
@@ -549,4 +557,45 @@ async fn a_hold_that_lasts_longer_than_the_linger_costs_nobody_a_place() -> Done
     granted(last).await.release().await?.confirmed()?;
     until_empty(&locks, "m").await;
     Ok(())
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
+    let store = Store::new();
+    let locks = store.connect(options()).await?;
+    store.faults().refuse_all();
+    let mutex = locks.mutex("m")?;
+    let leads = asks(&locks, "m").await;
+    let error = mutex.lock_within(Duration::from_millis(50)).await.expect_err("the store has said nothing");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    store.faults().heal();
+    granted(leads).await.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
+    let store = Store::new();
+    let deadline = Duration::from_millis(50);
+    let options = || options().command_deadline(deadline).back_off(deadline / 10, deadline / 10);
+    let locks = store.connect(options().max_hold(deadline)).await?;
+    let others = store.connect(options()).await?;
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = locks.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&locks, "m").await;
+    held.release().await?.confirmed()?;
+    granted(next).await.release().await?.confirmed()?;
+    leads.await?.release().await?;
+    Ok(())
+}
+
+/// Polls it once.
+async fn once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| match std::pin::Pin::new(&mut future).poll(cx) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => std::task::Poll::Ready(None),
+    })
+    .await
 }
