@@ -68,7 +68,7 @@ impl Cohort<News> {
             return Some(ends);
         }
         if line.ends.is_none() {
-            let is_led = line.held.is_some() || line.led.has_claim();
+            let is_led = line.held.is_some() || line.led.stands();
             let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);
             if is_led || !was_neglected {
                 return Some(soon);

@@ -78,7 +78,7 @@ pub(super) struct Led {
     claim: Weak<Entry>,
     /// The store has that in line.
     is_answered: bool,
-    /// When the bell rang last, it had none.
+    /// When the bell rang last, it did not stand in the store's line.
     pub(super) is_neglected: bool,
 }
 
@@ -234,9 +234,9 @@ impl<N> Cohort<N> {
 }
 
 impl Led {
-    /// Whether its claim lives.
-    pub(super) fn has_claim(&self) -> bool {
-        self.claim.upgrade().is_some_and(|entry| entry.loss().is_none())
+    /// Whether its claim stands in the store's line.
+    pub(super) fn stands(&self) -> bool {
+        self.is_answered && self.claim.upgrade().is_some_and(|entry| entry.loss().is_none())
     }
 }
 

@@ -147,10 +147,23 @@ impl Player {
             ) => true,
             // Whoever is evicted stands in line anew, for what is left of its time.
             Action::Take(Taking { how: How::Within(patience), name, .. }) => {
-                self.field.plan.evicts(*name) || *patience < self.field.plan.delay * 20 + 100
+                self.field.plan.evicts(*name)
+                    || *patience < self.field.plan.delay * 20 + 100
+                    || self.stands_behind_one_that_is_away(*patience)
             }
             _ => false,
         }
+    }
+
+    /// Who leads in a local line and is not polled keeps those behind it from asking, for three deadlines at most.
+    fn stands_behind_one_that_is_away(&self, patience: u64) -> bool {
+        let plan = &self.field.plan;
+        let part = &plan.clients[self.client];
+        let is_away = |step: &Step| {
+            let is_left = |taking: &Taking| matches!(taking.how, How::Away(..) | How::Neglect(_));
+            step.client == self.client && matches!(&step.action, Action::Take(taking) if is_left(taking))
+        };
+        part.linger > 0 && patience < part.command_deadline * 3 && plan.steps.iter().any(is_away)
     }
 
     /// Whether the step is about a name that is used like that.
