@@ -240,7 +240,7 @@ impl Guard {
     /// Gives the lock back, and waits for the store to confirm it: one round trip. If the store does not confirm it
     /// within the deadline of one command, the lock is [on its way](Released::OnItsWay): that is no error, because the
     /// work under the lock is done and the keeper continues to give it back. So `release().await?` is right after a
-    /// commit.
+    /// commit. A hold that is [passed on](crate::Options::linger) inside the client is confirmed without a round trip.
     ///
     /// # Errors
     /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. There
@@ -250,6 +250,7 @@ impl Guard {
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
     pub async fn release(mut self) -> Result<Released> {
         if self.owned.pass_on() {
+            self.hold = Span::none(); // what becomes of the claim now does not concern this hold
             return Released::of(Ok(()));
         }
         let released = self.owned.release().await.map_err(|error| error.during("release").on(self.name()));

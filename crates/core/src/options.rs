@@ -55,6 +55,10 @@ pub struct Options {
     /// For how long, from the moment the store has granted a mutex or a read-write lock, this client may pass the hold on
     /// among its own tasks that wait for it, before others get their turn. Zero: each waiter has a place of its own in
     /// the store's line, and the order is strict across processes. Up to a third of the ttl. Default: zero.
+    ///
+    /// With it clients take turns, and not tasks: a client whose tasks wait has one place in the store's line, however
+    /// many they are. Readers that share a claim share its [`Options::max_hold`] too. [`Options::warn_after`] counts from
+    /// when the claim of a client came, not from when each of its tasks did.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub linger: Duration,
     /// How long a wait may take before it is logged as a warning; it is logged again each time the wait has doubled.

@@ -23,7 +23,8 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub enum Released {
-    /// The store has confirmed it: the lock is free, or its next holder has it.
+    /// The store has confirmed it: the lock is free, or its next holder has it. Or a task of the same client has it now,
+    /// by the same claim: then the store was not asked.
     Confirmed,
     /// The store has not confirmed it yet, for this reason: it did not answer in time, cannot be reached, or refused.
     /// The keeper repeats it in the background, until the store confirms it or the lease has ended.
