@@ -18,7 +18,7 @@ fn an_empty_file_gives_the_defaults() {
 #[test]
 fn durations_are_texts() {
     let file = json!({
-        "ttl": "30s", "first_pause": "500us", "longest_pause": "250ms", "max_hold": "1h 30m", "warn_after": "never",
+        "ttl": "30s", "first_pause": "500us", "longest_pause": "250ms", "max_hold": "1h 30m", "warn_after": "never", "linger": "10ms",
         "label": "checkout", "namespace": "shop", "replicas": { "count": 2, "within": "100ms" },
     });
     let options = read(file).expect("a good file");
@@ -27,6 +27,7 @@ fn durations_are_texts() {
         .back_off(Duration::from_micros(500), Duration::from_millis(250))
         .max_hold(Duration::from_secs(90 * 60))
         .warn_after(Duration::MAX)
+        .linger(Duration::from_millis(10))
         .label("checkout")
         .namespace("shop")
         .replicas(2, Duration::from_millis(100));

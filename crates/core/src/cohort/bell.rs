@@ -45,18 +45,26 @@ impl Cohort<News> {
         };
         line.bell = Some(Wound { at, bell: bell.clone() });
         drop(line);
-        bell.wind_up(at);
+        bell.wind_up();
     }
 
-    /// Looks whether this turn is over, and returns when to look again.
-    fn look_after(self: &Arc<Self>, now: Moment) -> Option<Moment> {
+    /// Looks whether this turn is over, and says when the bell has to ring again. Returns whether it does.
+    fn look_after(self: &Arc<Self>, now: Moment) -> bool {
         let again = self.begin_next(now);
         let mut line = self.line.lock();
-        match (&mut line.bell, again) {
-            (Some(wound), Some(at)) => wound.at = at,
-            (bell, _) => drop(bell.take()), // it does not ring now
-        }
-        again
+        // Somebody may have come just now, who relies on this bell.
+        let again = again.or_else(|| line.first().is_some().then_some(now));
+        let Some((wound, at)) = line.bell.as_mut().zip(again) else {
+            line.bell = None;
+            return false;
+        };
+        // Another turn may have begun just now, which needs it earlier.
+        wound.at = if wound.at > now { wound.at.min(at) } else { at };
+        true
+    }
+
+    fn rings_at(&self) -> Option<Moment> {
+        self.line.lock().bell.as_ref().map(|wound| wound.at)
     }
 
     /// Begins the next turn if this one is over. Returns when to look again, if anybody waits.
@@ -85,8 +93,13 @@ impl Cohort<News> {
 }
 
 impl Rings for Bell {
-    fn wind_up(self: Arc<Self>, at: Moment) {
-        *self.sleep.lock() = Some(Sleep::until(&self.clock, at));
+    fn wind_up(self: Arc<Self>) {
+        let cohort = self.cohort.upgrade(); // dropped without the lock: its end stops this bell
+        let mut sleep = self.sleep.lock();
+        let at = cohort.as_ref().and_then(|cohort| cohort.rings_at()); // of several that wind it up, all say the same
+        let before = std::mem::replace(&mut *sleep, at.map(|at| Sleep::until(&self.clock, at)));
+        drop(sleep);
+        drop((before, cohort));
         self.look();
     }
 
@@ -105,10 +118,9 @@ impl Bell {
         drop(sleep);
         if rung.is_some()
             && let Some(cohort) = self.cohort.upgrade()
+            && cohort.look_after(self.clock.now())
         {
-            if let Some(at) = cohort.look_after(self.clock.now()) {
-                self.clone().wind_up(at);
-            }
+            self.clone().wind_up();
         }
         drop(rung); // a clock that is turned by hand waits until the work is done
     }

@@ -67,7 +67,8 @@ pub(super) struct Wound {
 
 /// Something that rings.
 pub(super) trait Rings: Send + Sync {
-    fn wind_up(self: Arc<Self>, at: Moment);
+    /// Rings when its line says.
+    fn wind_up(self: Arc<Self>);
     fn stop(&self);
 }
 
