@@ -101,8 +101,8 @@ fn a_line_is_written_for_an_operators_page_and_read_again() {
     let written = to_value(&line).expect("a line can be written");
     let expected = json!({
         "kind": "semaphore", "capacity": 2, "claims": [
-            { "id": "15f8c3a09be2d471-43", "weight": 2, "token": 64, "label": "checkout", "since": "9s" },
-            { "id": "15f8c3a09be2d471-44", "weight": 1, "token": null, "label": "depot", "since": null },
+            { "id": "15f8c3a09be2d471-43", "weight": 2, "token": 64, "label": "checkout", "since": "9s", "behind": 0 },
+            { "id": "15f8c3a09be2d471-44", "weight": 1, "token": null, "label": "depot", "since": null, "behind": 0 },
         ],
     });
     assert_eq!(written, expected);
