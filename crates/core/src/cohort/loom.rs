@@ -46,7 +46,7 @@ fn nobody_stands_in_a_line_that_is_over() {
         let coming = thread::spawn(move || comer.enters());
         drop(holder);
         match coming.join().unwrap() {
-            Entered::Waits(waiting) => assert!(told(waiting).is_some(), "it is stranded"),
+            Entered::Waits(waiting, _) => assert!(told(waiting).is_some(), "it is stranded"),
             entered => drop(entered),
         }
         client.is_done();
@@ -94,7 +94,7 @@ fn a_reader_shares_a_claim_that_is_not_given_back() {
                 assert_eq!(baton.entry.loss(), None, "it was given back");
                 releases(baton);
             }
-            Entered::Waits(waiting) => assert!(told(waiting).is_some(), "it is stranded"),
+            Entered::Waits(waiting, _) => assert!(told(waiting).is_some(), "it is stranded"),
             entered => drop(entered),
         }
         client.is_done();
@@ -130,7 +130,7 @@ impl Client {
         let (clock, options) = (boot_clock(), Arc::new(Options::new()));
         let live = Arc::new(LiveSession { session: store.clone(), registry, clock, options, keeper });
         let name = Name::new("m").expect("a good name");
-        Self { kind, name, cohorts: Cohorts::new(LONG), live, store }
+        Self { kind, name, cohorts: Cohorts::new(LONG, LONG), live, store }
     }
 
     fn enters(&self) -> Entered {
@@ -143,7 +143,7 @@ impl Client {
     }
 
     fn waits(&self) -> Waiting<News> {
-        let Entered::Waits(waiting) = self.enters() else { panic!("another one holds") };
+        let Entered::Waits(waiting, _) = self.enters() else { panic!("another one holds") };
         waiting
     }
 
