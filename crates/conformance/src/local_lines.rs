@@ -21,18 +21,22 @@ impl LocalLines {
         }
     }
 
-    /// How many wait behind the claims of their own clients in the store's line of this name. A client that does not answer
-    /// counts for nothing.
-    pub(crate) async fn behind(&self, name: &str, line: &Line) -> usize {
+    /// How many wait: in the store's line of this name, and behind the claims of their own clients there. What a client with
+    /// a local line says counts for all of its own, since one that leads goes from the one line to the other. One that does
+    /// not answer has only what the store's line shows.
+    pub(crate) async fn waiting(&self, name: &str, line: &Line) -> usize {
         let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let has_claim = |label: &str| line.claims.iter().any(|claim| claim.label == label);
-        let concerned = clients.iter().filter(|(label, _)| has_claim(label));
-        let mut behind = 0;
-        for locks in concerned.filter_map(|(_, locks)| locks.upgrade()) {
-            if let Ok(Ok(line)) = tokio::time::timeout(PATIENCE, locks.inspect(name)).await {
-                behind += line.claims.iter().map(|claim| claim.behind).sum::<usize>();
+        let of = |line: &Line, label: &str| line.waiters().filter(|claim| claim.label == label).count();
+        let mut waiting = line.waiters().count();
+        for (label, locks) in
+            clients.iter().filter(|(label, _)| line.claims.iter().any(|claim| claim.label == *label))
+        {
+            let Some(locks) = locks.upgrade() else { continue };
+            if let Ok(Ok(own)) = tokio::time::timeout(PATIENCE, locks.inspect(name)).await {
+                let behind: usize = own.claims.iter().map(|claim| claim.behind).sum();
+                waiting = waiting - of(line, label) + of(&own, label) + behind;
             }
         }
-        behind
+        waiting
     }
 }

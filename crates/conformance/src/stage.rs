@@ -328,7 +328,7 @@ impl Stage {
     /// How many wait: in the store's line, and behind claims of their own clients.
     pub async fn waiting(&self, name: &str) -> usize {
         let Ok(line) = self.watcher.line(name).await else { return 0 };
-        line.waiters().count() + self.local_lines.behind(name, &line).await
+        self.local_lines.waiting(name, &line).await
     }
 
     /// The only waiter of its client, shown by the store's line, however many others come and go. It may have had its turn

@@ -154,8 +154,11 @@ async fn a_lost_claim_is_lost_to_all_who_share_it_and_the_others_stand_anew(stag
     let are_told = async || told.iter().all(JoinHandle::is_finished);
     stage.until(Duration::from_millis(200), "the future of each loss is ready", are_told).await?;
     stage.turn(elsewhere).await?.release().await?;
-    for waiter in behind.into_iter().chain(writers) {
-        stage.turn(waiter).await?.release().await?; // while the lost ones still have their guards
+    // While the lost ones still have their guards; in an order that is not known.
+    let all = behind.into_iter().chain(writers);
+    let all = all.map(|waiter| tokio::spawn(async move { waiter.hold().await?.release().await }));
+    for served in all.collect::<Vec<_>>() {
+        stage.drive(served).await??;
     }
     drop(held);
     stage.until_empty("mutex").await?;

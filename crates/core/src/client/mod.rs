@@ -20,7 +20,7 @@ use crate::limit::Limit;
 use crate::live_session::LiveSession;
 use crate::shared_task::{SharedTask, failed_inside};
 use crate::size_warnings::SizeWarnings;
-use crate::{ClaimInfo, Error, ErrorKind, Line, Name, Options, Result, progress};
+use crate::{Error, ErrorKind, Line, Name, Options, Result, progress};
 
 /// After a failed opening, a new caller starts the next one after at most this pause.
 const NEWCOMER_PAUSE: Duration = Duration::from_millis(20);
@@ -356,10 +356,11 @@ impl Client {
     pub(crate) async fn line(&self, name: &Name) -> Result<Line> {
         let live = self.live_session(Moment::NEVER).await?;
         let mut line = live.ask(live.session.line(name)).await?;
-        let is_own = |claim: &&mut ClaimInfo| claim.id.session == live.registry.session;
+        let own = live.registry.session;
+        let waiting = self.cohorts().waiting(name, |id| line.claims.iter().any(|claim| claim.id == id));
         // With two, one holds and the other waits for the whole local line.
-        if let Some(last) = line.claims.iter_mut().rev().find(is_own) {
-            last.behind = self.cohorts().waiting(name);
+        if let Some(last) = line.claims.iter_mut().rev().find(|claim| claim.id.session == own) {
+            last.behind = waiting;
         }
         Ok(line)
     }

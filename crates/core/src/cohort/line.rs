@@ -140,9 +140,12 @@ impl<N> Cohort<N> {
         })
     }
 
-    /// How many wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.line.lock().waiting.iter().filter(|waiter| waiter.waits()).count()
+    /// How many wait here: those behind the one that leads, and itself if its claim is not among those that are shown.
+    pub(super) fn waiting(&self, is_shown: &impl Fn(ClaimId) -> bool) -> usize {
+        let line = self.line.lock();
+        let leads =
+            line.held.is_none() && !line.led.claim.upgrade().is_some_and(|entry| is_shown(entry.claim.id));
+        usize::from(leads) + line.waiting.iter().filter(|waiter| waiter.waits()).count()
     }
 
     /// How many have come up to now.

@@ -34,7 +34,7 @@ use self::turn::turn_away;
 pub(crate) use self::turn::{Baton, Lead, Leading, News};
 pub(crate) use self::waiting::Waiting;
 use crate::backend::{Clock, Moment};
-use crate::{Error, Kind, Name};
+use crate::{ClaimId, Error, Kind, Name};
 
 /// All local lines of a client.
 pub(crate) type Cohorts = Lines<News>;
@@ -104,12 +104,12 @@ impl Lines<News> {
         }
     }
 
-    /// How many wait in the local line of a name.
-    pub(crate) fn waiting(&self, name: &Name) -> usize {
+    /// How many wait in the local line of a name, and are not among the claims that are shown.
+    pub(crate) fn waiting(&self, name: &Name, is_shown: impl Fn(ClaimId) -> bool) -> usize {
         let mut table = self.table.lock();
         let all = [Kind::Mutex, Kind::RwLock].map(|kind| table.of(kind).get(name).cloned());
         drop(table);
-        all.iter().flatten().map(|cohort| cohort.waiting()).sum()
+        all.iter().flatten().map(|cohort| cohort.waiting(&is_shown)).sum()
     }
 
     /// Nobody enters any more, and those that wait hear this error.
