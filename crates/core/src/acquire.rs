@@ -104,9 +104,7 @@ impl Client {
                         None if stood.has_to_wait(&waiting) => return Ok(None),
                         None => return Err(no_answer()),
                         Some(News::Failed(error)) => return Err(error),
-                        Some(News::Passed(baton))
-                            if baton.loss().is_some() && !seeded!("a_lost_hold_is_passed_on") =>
-                        {
+                        Some(News::Passed(baton)) if baton.loss().is_some() => {
                             continue;
                         }
                         Some(News::Passed(baton)) => return Ok(Some(Guard::passed(baton))),

@@ -75,6 +75,9 @@ impl Cohort<News> {
         if let Some(ends) = line.ends.filter(|ends| now < *ends) {
             return Some(ends);
         }
+        if line.ends.is_some() && seeded!("a_linger_never_ends") {
+            return Some(soon);
+        }
         if line.ends.is_none() {
             let is_led = line.held.is_some() || line.led.stands();
             let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);

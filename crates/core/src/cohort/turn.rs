@@ -200,11 +200,11 @@ impl Baton {
     }
 
     fn pass_to_next(&self) -> bool {
-        let (now, is_blind) = (self.used.live.clock.now(), seeded!("a_lost_hold_is_passed_on"));
+        let now = self.used.live.clock.now();
         if now >= self.ends && !seeded!("a_linger_never_ends") {
             return false;
         }
-        if !self.used.is_fresh(now) && !is_blind {
+        if !self.used.is_fresh(now) {
             return false;
         }
         let Some(mut token) = self.grant.token.next_pass() else { return false };
@@ -212,7 +212,7 @@ impl Baton {
             token = self.grant.token;
         }
         while self.cohort.has_waiting()
-            && (self.used.live.registry.pass_on(&self.used.entry) || is_blind)
+            && self.used.live.registry.pass_on(&self.used.entry)
             && let Some(waiter) = self.cohort.next_in(self.turn)
         {
             match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }))) {
@@ -253,7 +253,7 @@ impl Followers for Cohort<News> {
     fn are_without(self: Arc<Self>, claim: ClaimId) {
         let turn = {
             let line = self.line.lock();
-            if line.held != Some(claim) || seeded!("a_lost_claims_line_is_not_told") {
+            if line.held != Some(claim) {
                 return; // its leader hears of it, and stands in line anew
             }
             line.turn
