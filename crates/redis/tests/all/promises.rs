@@ -243,7 +243,8 @@ async fn a_long_line_costs_no_more_than_a_short_one() {
     let mut middle = Long::new(&callers, "middle", 100).await;
     let mut long = Long::new(&callers, "long", 10_000).await;
     let (mut least_short, mut least_middle, mut least_long) = (f64::MAX, f64::MAX, f64::MAX);
-    for _ in 0..15 {
+    // On a busy machine it takes more of them until each line had an undisturbed one.
+    for round in 1..=45 {
         let mut calls = Vec::new();
         let lines =
             [(&mut short, &mut least_short), (&mut middle, &mut least_middle), (&mut long, &mut least_long)];
@@ -262,6 +263,9 @@ async fn a_long_line_costs_no_more_than_a_short_one() {
         }
         // A short line takes the fast path.
         assert_eq!(calls[1], calls[2], "the same number of each command, whatever the length of the line");
+        if round % 15 == 0 && least_long <= least_short * 1.5 {
+            break;
+        }
     }
     println!("60 hand-offs and joins: {least_short} µs with 10 waiters, {least_long} µs with 10 000");
     assert!(least_long <= least_short * 1.5, "{least_long} µs against {least_short} µs");
