@@ -14,7 +14,7 @@ use crate::cohort::{Entered, Lead, Leading, News};
 use crate::deadline::no_answer;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
-use crate::registry::{Loss, Turn};
+use crate::registry::{Loss, Turn, reads};
 use crate::span::Span;
 use crate::{ClaimId, Error, ErrorKind, Guard, Kind, Name, Result, Weight, progress};
 
@@ -104,9 +104,7 @@ impl Client {
                         None if stood.has_to_wait(&waiting) => return Ok(None),
                         None => return Err(no_answer()),
                         Some(News::Failed(error)) => return Err(error),
-                        Some(News::Passed(baton)) if baton.loss().is_some() => {
-                            continue;
-                        }
+                        Some(News::Passed(baton)) if baton.loss().is_some() => continue,
                         Some(News::Passed(baton)) => return Ok(Some(Guard::passed(baton))),
                         Some(News::Leads(lead)) => lead,
                     }
@@ -304,7 +302,7 @@ impl Want<'_> {
 
     /// Whether others of its kind may hold too.
     fn reads(&self) -> bool {
-        self.kind == Kind::RwLock && self.weight != Weight::MAX
+        reads(self.kind, self.weight)
     }
 }
 

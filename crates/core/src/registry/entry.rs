@@ -101,6 +101,11 @@ pub(crate) enum Turn {
     Gone(Loss),
 }
 
+/// Whether a claim like that is a reader's.
+pub(crate) fn reads(kind: Kind, weight: Weight) -> bool {
+    kind == Kind::RwLock && weight != Weight::MAX
+}
+
 /// Those who stand in line behind a claim in this process.
 pub(crate) trait Followers: Send + Sync {
     /// The claim is lost. None of Tidelock's locks is held.
@@ -140,7 +145,7 @@ impl Entry {
 
     /// Whether others of its kind may hold too.
     pub(crate) fn reads(&self) -> bool {
-        self.claim.kind == Kind::RwLock && self.claim.weight != Weight::MAX
+        reads(self.claim.kind, self.claim.weight)
     }
 
     /// Others of this process stand in line behind it from now on.

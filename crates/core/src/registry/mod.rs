@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-pub(crate) use self::entry::{Entry, Followers, LossListener, Stage, Turn, next_listener};
+pub(crate) use self::entry::{Entry, Followers, LossListener, Stage, Turn, next_listener, reads};
 use self::hints::Hints;
 pub(crate) use self::loss::Loss;
 pub(crate) use self::renewals::{ClaimsByShard, Standing};
