@@ -179,21 +179,31 @@ impl OpenSession {
 
     /// Looks after a line, while the caller goes on.
     pub(crate) fn tidy(self: &Arc<Self>, name: Name) {
+        self.meanwhile(|session| async move {
+            let _ = session.tidied(&name).await; // otherwise the next look does it
+        });
+    }
+
+    /// Tidies while the caller goes on. A close waits for it.
+    pub(crate) fn meanwhile<F>(self: &Arc<Self>, tidy: impl FnOnce(Arc<Self>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send,
+    {
         let session = Arc::downgrade(self);
         let mut tidying = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
         while tidying.try_join_next().is_some() {}
         tidying.spawn_on(
             async move {
                 if let Some(session) = session.upgrade() {
-                    let _ = session.tidied(&name).await; // otherwise the next look does it
+                    tidy(session).await;
                 }
             },
             &self.runtime,
         );
     }
 
-    /// Waits for the looks after lines that were begun. A claim that leaves may be the last one that meets the dead of
-    /// its line for a long time.
+    /// Waits for what was begun to tidy. A claim that leaves may be the last one that meets the dead of its line for a
+    /// long time.
     pub(crate) async fn all_tidied(&self) {
         let mut tidying = std::mem::take(&mut *self.tidying.lock().unwrap_or_else(PoisonError::into_inner));
         while tidying.join_next().await.is_some() {}

@@ -34,9 +34,9 @@ impl OpenSession {
         self.lives_until(until);
         self.own_claims.forget(sent);
         if answer.rows.iter().any(|row| row.tag() == b'C' && row.number(3) == 2) {
-            self.clone().forget_void();
+            self.forget_void();
         }
-        self.clone().sweep_now_and_then();
+        self.sweep_now_and_then();
         Ok(self.compared(standing, &answer.rows, until))
     }
 
@@ -108,9 +108,10 @@ impl OpenSession {
     }
 
     /// Void claims that no late join can mean any more.
-    fn forget_void(self: Arc<Self>) {
-        let runtime = self.runtime.clone();
-        // The next renewal tries again.
-        runtime.spawn(async move { self.drop_claims(self.id, self.ttl * 2, true).await });
+    fn forget_void(self: &Arc<Self>) {
+        self.meanwhile(|session| async move {
+            // The next renewal tries again.
+            let _ = session.drop_claims(session.id, session.ttl * 2, true).await;
+        });
     }
 }

@@ -23,17 +23,18 @@ const FEW: usize = 200;
 const NOTE: &str = "/* tidelock sweeps */ ";
 /// How many lines are looked after at a time.
 const FEW_LINES: usize = 20;
+/// How many batches a close sweeps at most: each has ten dead clients, and a close should not take long.
+const LAST_BATCHES: usize = 10;
 
 impl OpenSession {
     /// Called with each renewal. A client that did nothing since then leaves it to others.
-    pub(crate) fn sweep_now_and_then(self: Arc<Self>) {
+    pub(crate) fn sweep_now_and_then(self: &Arc<Self>) {
         if self.requests.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        let runtime = self.runtime.clone();
-        runtime.spawn(async move {
-            if let Err(said) = self.sweep().await {
-                let error = self.trouble(&said);
+        self.meanwhile(|session| async move {
+            if let Err(said) = session.sweep().await {
+                let error = session.trouble(&said);
                 tidelock_core::backend::unharmed(
                     || tracing::debug!(%error, "cleaning up did not succeed; the next client does it"),
                 );
@@ -41,11 +42,13 @@ impl OpenSession {
         });
     }
 
-    /// Before a close: what a dead client has left elsewhere, if this one has met it. Whoever lives on sweeps with its next
-    /// renewal, but perhaps nobody does.
+    /// Before a close: what dead clients have left elsewhere, if this one has met any. Whoever lives on sweeps with its
+    /// next renewal, but perhaps nobody does.
     pub(crate) async fn sweep_for_the_last_time(self: &Arc<Self>) {
-        if self.has_buried.load(Ordering::Relaxed) {
-            let _ = self.sweep_clients().await; // the next client does it
+        for _ in 0..LAST_BATCHES {
+            if !self.has_buried.swap(false, Ordering::Relaxed) || self.sweep_clients().await.is_err() {
+                break; // the next client does it
+            }
         }
     }
 
@@ -92,6 +95,7 @@ impl OpenSession {
                 let mut text = NOTE.to_owned();
                 put(&mut text, sql::DROP_DEAD, &[("session", &row.number(1)), ("age", &micros(DEAD))]);
                 self.looks.ask(&text).await?;
+                self.has_buried.store(true, Ordering::Relaxed);
             }
         }
         swept
@@ -122,6 +126,7 @@ impl OpenSession {
         let key = Key::of_bytes(name);
         let read = self.read_key(&key, NOTE).await?;
         let dead = self.dead_at(&key, &read, NOTE).await?;
+        self.has_buried.fetch_or(!dead.is_empty(), Ordering::Relaxed);
         self.looks.ask(&[NOTE, &self.caller.burial(&key, dead)].concat()).await.map(drop)
     }
 }

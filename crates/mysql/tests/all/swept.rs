@@ -1,13 +1,14 @@
 //! What dead clients leave does not stay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_conformance::callers::{Caller, is_held, join, name, namespace};
 use tidelock_mysql::backend::{Claim, Leave, Patience, Shard};
-use tidelock_mysql::{Kind, Options, Store, Weight};
+use tidelock_mysql::{Kind, Locks, MIGRATION, Options, Store, Weight};
 use tokio::time::sleep;
 
-use crate::server::{client, run, url};
+use crate::server::{client, run, url, url_of};
 
 /// An operator evicts a claim whose client has died meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,25 +55,71 @@ async fn an_eviction_of_a_dead_clients_claim_leaves_no_row_for_ever() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn who_comes_and_closes_at_once_leaves_nothing_of_the_dead() {
-    let (space, store) = (namespace("dead waiters"), Store::open(&url()).unwrap());
-    let dies = Caller::open(&store, 1, &Options::new().namespace(&space)).await;
-    let at = name("pool");
-    let wanted = |number| {
-        let four = Weight::new(4).unwrap();
-        Claim::new(dies.claim(number), at.clone(), Kind::Semaphore, four, four)
-    };
-    for number in 0..30 {
-        dies.session.join(&wanted(number), Patience::Wait).await.unwrap();
+    let alone = Alone::new("tidelock_dead").await;
+    // More than a client sweeps at once.
+    for _ in 0..25 {
+        alone.client_dies("dead").await;
     }
-    for number in 30..40 {
-        dies.session.leave(&at, dies.claim(number), Leave::Void).await.unwrap();
-    }
-    run(&format!("UPDATE tidelock_session SET expires = 1 WHERE id = {}", dies.id.get())).await;
-    let comes = client(&space).await;
+    let comes = alone.client("dead").await;
     let guard = comes.semaphore("pool", 4).unwrap().try_acquire(1).await.unwrap().unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
     comes.close().await.unwrap();
-    let left =
-        run(&format!("SELECT number, state FROM tidelock_claim WHERE session = {}", dies.id.get())).await;
-    assert!(left.is_empty(), "rows of nobody: {left:?}");
+    alone.ends("what came and closed at once").await;
+}
+
+/// The first sweep takes the dead out of their lines, and the next one what they have nowhere in line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_sweeps_once_and_closes_leaves_nothing_of_the_dead() {
+    let alone = Alone::new("tidelock_swept").await;
+    alone.client_dies("elsewhere").await;
+    let sweeps = Caller::open(&alone.store, 1, &Options::new().namespace("here")).await;
+    let at = name("stock");
+    assert!(is_held(join(&sweeps, &sweeps.mutex(&at, 1)).await));
+    sweeps.session.leave(&at, sweeps.claim(1), Leave::Done).await.unwrap();
+    sweeps.session.renew(Shard(0), &[]).await.unwrap(); // begins a sweep
+    sweeps.session.close().await.unwrap();
+    alone.ends("what swept once").await;
+}
+
+/// A database of a test's own: clients of other tests do not sweep it.
+struct Alone {
+    database: &'static str,
+    store: Store,
+}
+
+impl Alone {
+    async fn new(database: &'static str) -> Self {
+        run(&format!(
+            "DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database}; {MIGRATION}"
+        ))
+        .await;
+        Self { database, store: Store::open(&url_of("root", database)).unwrap() }
+    }
+
+    async fn client(&self, namespace: &str) -> Arc<dyn Locks> {
+        self.store.connect(Options::new().namespace(namespace)).await.unwrap()
+    }
+
+    /// It leaves waiters, and void claims.
+    async fn client_dies(&self, namespace: &str) {
+        let dies = Caller::open(&self.store, 1, &Options::new().namespace(namespace)).await;
+        let (at, four) = (name("pool"), Weight::new(4).unwrap());
+        for number in 0..4 {
+            let claim = Claim::new(dies.claim(number), at.clone(), Kind::Semaphore, four, four);
+            dies.session.join(&claim, Patience::Wait).await.unwrap();
+        }
+        for number in 4..6 {
+            dies.session.leave(&at, dies.claim(number), Leave::Void).await.unwrap();
+        }
+        let dead = format!("UPDATE tidelock_session SET expires = 1 WHERE id = {}", dies.id.get());
+        run(&format!("USE {}; {dead}", self.database)).await;
+    }
+
+    async fn ends(self, who: &str) {
+        let rows = "SELECT session, number, state FROM tidelock_claim; SELECT id FROM tidelock_session";
+        let left = run(&format!("USE {}; {rows}", self.database)).await;
+        assert!(left.is_empty(), "{who} has left rows of nobody: {left:?}");
+        run(&format!("DROP DATABASE {}", self.database)).await;
+    }
 }
