@@ -7,9 +7,10 @@ use tidelock_core::backend::{Grant, Left, Moment, Patience, Place};
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Token, Weight};
 
 use crate::link::{Answer, Row};
-use crate::packet::{MOST, Packet, Section, weight};
+use crate::packet::{MOST, Packet, Section, claim, weight};
 use crate::request::{Action, Outcome};
 use crate::sql::{self, Namespace};
+use crate::waiters;
 
 /// Where a user's transaction notes that it has a claim, and the stamp there as long as it is not committed.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +31,20 @@ pub(crate) enum Fate {
     MeetsDead(Result<Outcome>),
 }
 
+/// Where the claims of a name are that has, or had, more than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// A mutex: in the row of its line.
+    InRow,
+    /// In rows of their own, and it is of this kind.
+    InRows(Kind),
+}
+
 /// The end of a section.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) name: Name,
-    /// If the claims of the name are in rows: their kind.
-    pub(crate) busy: Option<Kind>,
+    pub(crate) busy: Option<Busy>,
     /// Whether a holder is dead, or nobody holds although claims wait: somebody has to look after the line.
     pub(crate) needs_look: bool,
     /// Whether as many claims were granted as can be at once, and others wait.
@@ -76,6 +85,7 @@ impl Reader<'_> {
         }
         Self::leaves(packet, requests, answer, &mut fates);
         self.passes(packet, requests, answer, &mut fates);
+        self.hands(packet, requests, answer, &mut fates);
         self.joins(packet, requests, answer, &mut fates);
         self.behind(packet, requests, answer, &mut fates);
         self.in_rows(packet, requests, answer, &mut fates);
@@ -164,7 +174,7 @@ impl Reader<'_> {
         for row in tagged(b'q') {
             let Some(name) = self.namespace.name(row.bytes(1)) else { continue };
             let is_other_kind = row.is(3) && !in_rows.contains(&name);
-            let busy = sql::kind_of(row.number(2)).filter(|_| row.is(3));
+            let busy = sql::kind_of(row.number(2)).filter(|_| row.is(3)).map(Busy::InRows);
             fates.ends.push(End { name, busy, needs_look: row.is(4) || is_other_kind, has_more: false });
         }
     }
@@ -182,7 +192,55 @@ impl Reader<'_> {
             let (now, ends) = (row.number(3), (!row.is_null(4)).then(|| row.number(4)));
             fates.fates.insert(*at, self.queued(row, look_in(now, ends, self.ttl)));
             let needs_look = ends.is_none_or(|ends| ends <= now);
-            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look, has_more: false });
+            let busy = Some(Busy::InRows(Kind::Mutex));
+            fates.ends.push(End { name: name.clone(), busy, needs_look, has_more: false });
+        }
+    }
+
+    /// `'a', name, session, number, token` of who holds now, behind the answers that tell what has left
+    fn hands(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        let changed = |at: usize| answer.affected.get(at) == Some(&1);
+        let now: HashMap<Name, &Row> = answer
+            .rows
+            .iter()
+            .filter(|row| row.tag() == b'a')
+            .filter_map(|row| Some((self.namespace.name(row.bytes(1))?, row)))
+            .collect();
+        let holder =
+            |row: &Row| ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
+        let mut stays = HashSet::new();
+        for hand in &packet.hands {
+            let (name, Action::Leave { id, .. }) = &requests[hand.request] else { continue };
+            let left = match hand.waited_at {
+                _ if changed(hand.held_at) => Left::Held,
+                Some(waited_at) if changed(waited_at) => Left::Waiting,
+                // It is neither among the waiters of the row, nor the holder whose next one is dead.
+                Some(_) if now.get(name).is_some_and(|row| holder(row) != *id) => Left::Absent,
+                _ => {
+                    stays.insert(*id);
+                    fates.fates.entry(hand.request).or_insert(Fate::NeedsSection);
+                    continue;
+                }
+            };
+            fates.fates.insert(hand.request, Fate::Over(Ok(Outcome::Left(left))));
+        }
+        for (name, row) in now {
+            let is_of_it = |at: &usize| requests[*at].0 == name;
+            if !row.is(2) {
+                // Otherwise the join may have it by now.
+                if !packet.joins.iter().any(is_of_it) {
+                    fates.freed.extend(packet.hands.iter().map(|hand| hand.request).find(is_of_it));
+                }
+                continue;
+            }
+            let id = holder(row);
+            if id.session == self.session
+                && !stays.contains(&id)
+                && let Some(token) = Token::from_order(row.number(4))
+            {
+                fates.granted.push((id, Grant { token, capacity: Weight::ONE }));
+            }
+            fates.ends.push(End { name, busy: Some(Busy::InRow), needs_look: false, has_more: false });
         }
     }
 
@@ -191,7 +249,13 @@ impl Reader<'_> {
         for at in &packet.in_rows {
             let Action::Join { claim, .. } = &requests[*at].1 else { continue };
             let is_it = |row: &&Row| row.tag() == b'i' && row.number(1) == claim.id.number;
-            let Some(row) = answer.rows.iter().find(is_it) else { continue };
+            let Some(row) = answer.rows.iter().find(is_it) else {
+                // It holds in the row of its line, since before, and needs one of its own.
+                if let Some(Fate::Over(Ok(Outcome::Joined(Place::Held { .. })))) = fates.fates.get(at) {
+                    fates.fates.insert(*at, Fate::NeedsSection);
+                }
+                continue;
+            };
             fates.fates.insert(*at, self.held(row.number(2), Some(claim.capacity)));
             let slot = Slot { slot: row.number(3), mark: row.number(4) };
             fates.slots.push((*at, claim.id.number, slot));
@@ -199,33 +263,50 @@ impl Reader<'_> {
     }
 
     fn joins(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
-        let mut lines: HashMap<Name, &Row> = HashMap::new();
+        let mut lines: HashMap<Name, Vec<&Row>> = HashMap::new();
         for row in answer.rows.iter().filter(|row| row.tag() == b'n') {
             if let Some(name) = self.namespace.name(row.bytes(1)) {
-                lines.insert(name, row);
+                lines.entry(name).or_default().push(row);
             }
         }
         for at in &packet.joins {
             let (name, action) = &requests[*at];
-            let fate = lines.get(name).map_or(Fate::NeedsSection, |row| self.joined(row, action));
+            let Some((rows, claim)) = lines.get(name).zip(claim(action)) else {
+                fates.fates.insert(*at, Fate::NeedsSection);
+                continue;
+            };
+            let waits = rows.iter().find(|row| waiters::read(row.bytes(10)).any(|(id, _)| id == claim.id));
+            let fate = match waits {
+                Some(row) => {
+                    let needs_look = row.number(9) <= row.number(8);
+                    let busy = Some(Busy::InRow);
+                    fates.ends.push(End { name: name.clone(), busy, needs_look, has_more: false });
+                    let look_in = look_in(row.number(8), Some(row.number(9)), self.ttl);
+                    Fate::Over(Ok(Outcome::Joined(Place::Waiting { until: self.until, look_in })))
+                }
+                None => {
+                    let row = rows.iter().find(|row| only_holder(row) == Some(claim.id)).or(rows.last());
+                    row.map_or(Fate::NeedsSection, |row| self.joined(row, action))
+                }
+            };
             fates.fates.insert(*at, fate);
         }
     }
 
-    /// `'n', name, session, number, token, kind, capacity, spilled, whether the holder lives`
+    /// `'n', name, session, number, token, kind, capacity, spilled, now, until when the holder lives, waiters`
     fn joined(&self, row: &Row, action: &Action) -> Fate {
         let Action::Join { claim, patience, .. } = action else { return Fate::NeedsSection };
-        let is_only = !row.is(7);
-        let holder = ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
-        if is_only && holder == claim.id {
-            if !row.is(8) {
+        let lives = row.number(9) > row.number(8);
+        let holder = only_holder(row);
+        if holder == Some(claim.id) {
+            if !lives {
                 return Fate::Over(Err(Error::session_over()));
             }
             return self.held(row.number(4), weight(row.number(6)));
         }
         // A mutex with a holder that lives.
         let is_mutex = claim.kind == Kind::Mutex && sql::kind_of(row.number(5)) == Some(Kind::Mutex);
-        let is_taken = is_mutex && is_only && row.is(2) && row.is(8);
+        let is_taken = is_mutex && holder.is_some() && lives;
         match is_taken && *patience == Patience::Now {
             true => Fate::Over(Ok(Outcome::Joined(Place::Refused))),
             false => Fate::NeedsSection,
@@ -269,7 +350,7 @@ impl Reader<'_> {
         let has_dead_waiters = has_passed_waiters(rows);
         fates.ends.push(End {
             name: section.name.clone(),
-            busy: kind.filter(|_| end.is(7)),
+            busy: kind.filter(|_| end.is(7)).map(Busy::InRows),
             needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind || has_dead_waiters),
             has_more: end.is(6) && rows.iter().filter(|row| row.tag() == b'g').count() >= MOST,
         });
@@ -304,6 +385,12 @@ impl Reader<'_> {
         };
         Fate::Over(Ok(Outcome::Joined(place)))
     }
+}
+
+/// The holder in the row of a line whose claims are in no other rows.
+fn only_holder(row: &Row) -> Option<ClaimId> {
+    let id = ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
+    (!row.is(7) && row.is(2)).then_some(id)
 }
 
 /// Whether a join was granted and none had to wait: then those that wait are dead.

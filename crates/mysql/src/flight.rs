@@ -81,7 +81,8 @@ impl OpenSession {
             1 => Hint::LeftUndone,
             _ => Hint::Section,
         };
-        let packet = self.caller.packet(&asked, hint, self.mark());
+        let waits = |number| self.own_claims.has_to_wait(number);
+        let packet = self.caller.packet(&asked, hint, waits, self.mark());
         // A session that was renewed meanwhile lives longer, so this is what surely holds.
         let until = self.until();
         let answer = match lane.ask_until(&packet.text, late).await {
@@ -141,6 +142,9 @@ impl OpenSession {
 
     /// `rung`: how often the bell had rung when the outcome was read, or less.
     fn answer(&self, request: Request, outcome: Result<Outcome>, rung: u64) {
+        if let Action::Join { claim, .. } = &request.action {
+            self.own_claims.is_answered(claim.id.number);
+        }
         match (&request.action, &outcome) {
             (Action::Join { claim, .. }, Ok(Outcome::Joined(Place::Waiting { .. }))) => {
                 if self.own_claims.waits(claim.id.number, &request.name, rung) {

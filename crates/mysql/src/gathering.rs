@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidelock_core::backend::{Batch, Local as _, Place};
+use tidelock_core::backend::{Batch, Leave, Local as _, Place};
 use tidelock_core::{Error, Name, Result};
 use tokio::sync::oneshot;
 
@@ -61,7 +61,18 @@ impl OpenSession {
         for request in void {
             request.reply(Ok(Outcome::Joined(Place::Gone)));
         }
-        requests
+        requests.into_iter().map(|request| self.without_need(request)).collect()
+    }
+
+    /// A void leave keeps a late join out, by a row in the server. Whose joins were all answered needs none.
+    fn without_need(&self, mut request: Request) -> Request {
+        if let Action::Leave { id, how: how @ Leave::Void } = &mut request.action
+            && id.session == self.id
+            && self.own_claims.cannot_join_late(id.number)
+        {
+            *how = Leave::Done;
+        }
+        request
     }
 
     /// Carries out a batch, and what came meanwhile, until nothing comes any more.

@@ -20,7 +20,7 @@ use sqlx::{AssertSqlSafe, Either, MySql, Transaction};
 use tidelock_core::backend::Leave;
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
-use crate::answers::Slot;
+use crate::answers::{Busy, Slot};
 use crate::link::{Row, at_random};
 use crate::open_session::OpenSession;
 use crate::request::Action;
@@ -503,7 +503,7 @@ impl OpenSession {
     /// let in.
     async fn let_go(self: &Arc<Self>, leaving: Vec<&(u64, Name)>) -> Result<()> {
         let left = leaving.into_iter().map(|(number, name)| async move {
-            self.own_claims.set_busy(name, Some(Kind::Mutex)); // so that the first statements fit
+            self.own_claims.set_busy(name, Some(Busy::InRows(Kind::Mutex))); // so that the first statements fit
             let id = ClaimId { session: self.id, number: *number };
             self.gather(name, Action::Leave { id, how: Leave::Done }).await?;
             self.own_claims.stays_outside(*number);

@@ -1,13 +1,15 @@
 //! Lines and names, for operators.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use tidelock_core::{ClaimId, ClaimInfo, Line, Name, Result, SessionId, Token};
+use tidelock_core::{ClaimId, ClaimInfo, Line, Name, Result, SessionId, Token, Weight};
 
 use crate::link::Row;
 use crate::open_session::OpenSession;
 use crate::packet::weight;
 use crate::sql::{self, put};
+use crate::waiters;
 
 /// How many names are on a page.
 const PAGE: usize = 1_000;
@@ -20,6 +22,7 @@ impl OpenSession {
         let Some(line) = answer.rows.iter().find(|row| row.tag() == b'L') else { return Ok(Line::default()) };
         let now = line.number(1);
         let mut claims: Vec<ClaimInfo> = only(line, now).into_iter().collect();
+        claims.extend(waiting(line, &answer.rows));
         claims.extend(answer.rows.iter().filter(|row| row.tag() == b'C').filter_map(|row| claim(row, now)));
         Ok(match (sql::kind_of(line.number(2)), weight(line.number(3))) {
             (Some(kind), Some(capacity)) if !claims.is_empty() => Line::new(kind, capacity, claims),
@@ -49,6 +52,17 @@ fn only(line: &Row, now: u64) -> Option<ClaimInfo> {
     let token = Token::from_order(line.number(8));
     lives.then_some(())?;
     Some(ClaimInfo::new(id, weight(line.number(7))?, token, text(line.bytes(10)), since(now, line.number(9))))
+}
+
+/// Those who wait in the row of the line, and live.
+fn waiting(line: &Row, rows: &[Row]) -> Vec<ClaimInfo> {
+    let labels = rows.iter().filter(|row| row.tag() == b'W').map(|row| (row.number(1), text(row.bytes(2))));
+    let labels: HashMap<u64, String> = labels.collect();
+    let told = |(id, then): (ClaimId, u64)| {
+        let label = labels.get(&id.session.get())?.clone();
+        Some(ClaimInfo::new(id, Weight::ONE, None, label, since(line.number(1), then)))
+    };
+    waiters::read(line.bytes(12)).filter_map(told).collect()
 }
 
 fn claim(row: &Row, now: u64) -> Option<ClaimInfo> {

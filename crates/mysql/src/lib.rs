@@ -45,6 +45,7 @@ mod sweeping;
 mod trouble;
 #[cfg(test)]
 mod turned;
+mod waiters;
 mod watching;
 
 use std::sync::Arc;

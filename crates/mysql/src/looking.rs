@@ -19,6 +19,7 @@ use crate::packet::{MOST, weight};
 use crate::request::Action;
 use crate::sql::{self, Key, id, list, put};
 use crate::trouble::Said;
+use crate::waiters;
 
 /// How often a line is looked after in one look. Others may do the same meanwhile.
 const TIMES: usize = 3;
@@ -83,8 +84,11 @@ impl Read {
         self.only = Some((claim, token, ends));
         self.only_lasts_too_long = ends > self.now + row.number(10) + SLACK;
         (self.holders, self.used, self.ends) = (1, row.number(7), Some(ends));
-        if claim.session == session {
-            self.own.insert(claim.number, (true, token));
+        let waiting = waiters::read(row.bytes(11)).map(|(claim, _)| (claim, (false, 0)));
+        for (claim, stands) in waiting.chain([(claim, (true, token))]) {
+            if claim.session == session {
+                self.own.insert(claim.number, stands);
+            }
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidelock_core::backend::Moment;
-use tidelock_core::{ClaimId, Kind, Name, SessionId};
+use tidelock_core::{ClaimId, Name, SessionId};
 
-use crate::answers::Slot;
+use crate::answers::{Busy, Slot};
 use crate::packet::Hint;
 
 /// How many names of each kind are remembered. More are only slower.
@@ -29,6 +29,8 @@ pub(crate) struct OwnClaims {
 struct Known {
     /// Joins that are queued, and were never sent.
     queued: HashSet<u64>,
+    /// Of how many requests to join it is not known what became of them, by claim.
+    unanswered: HashMap<u64, u32>,
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
@@ -41,8 +43,8 @@ struct Known {
     ending: HashMap<u64, Name>,
     /// Whether a task watches for that.
     watches_transactions: bool,
-    /// Names whose claims were in rows when they were last seen, and their kinds.
-    busy: HashMap<Name, Kind>,
+    /// Where the claims of names with waiters were when they were last seen.
+    busy: HashMap<Name, Busy>,
     /// Names that nobody holds, probably, and until when to believe it.
     free: HashMap<Name, Instant>,
     /// Leaves that were not confirmed, and until when the server could still have their claims.
@@ -72,7 +74,27 @@ impl OwnClaims {
     pub(crate) fn sends(&self, number: u64) -> bool {
         let mut known = self.known();
         known.queued.remove(&number);
-        !known.void.contains_key(&number)
+        let sends = !known.void.contains_key(&number);
+        if sends {
+            *known.unanswered.entry(number).or_default() += 1;
+        }
+        sends
+    }
+
+    /// A request to join was answered, and its connection carried it once.
+    pub(crate) fn is_answered(&self, number: u64) {
+        let mut known = self.known();
+        if let Some(unanswered) = known.unanswered.get_mut(&number) {
+            *unanswered -= 1;
+            if *unanswered == 0 {
+                known.unanswered.remove(&number);
+            }
+        }
+    }
+
+    /// Whether no request to join can arrive any more: each was answered.
+    pub(crate) fn cannot_join_late(&self, number: u64) -> bool {
+        !self.known().unanswered.contains_key(&number)
     }
 
     /// The claim is void from now on. Whether the server need not hear of it, because its join was never sent.
@@ -175,6 +197,11 @@ impl OwnClaims {
         self.known().waiting.remove(&number).is_some()
     }
 
+    /// Whether this claim is known to wait. It may have been granted since.
+    pub(crate) fn has_to_wait(&self, number: u64) -> bool {
+        self.known().waiting.contains_key(&number)
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.known().waiting.is_empty()
     }
@@ -183,22 +210,23 @@ impl OwnClaims {
     pub(crate) fn hint(&self, name: &Name) -> Hint {
         let known = self.known();
         match known.busy.get(name) {
-            Some(kind) => Hint::InRows(*kind),
+            Some(Busy::InRow) => Hint::InRow,
+            Some(Busy::InRows(kind)) => Hint::InRows(*kind),
             None if known.free.get(name).is_some_and(|until| Instant::now() < *until) => Hint::Free,
             None => Hint::Unknown,
         }
     }
 
-    /// `busy`: the kind, if the claims of this name are in rows.
-    pub(crate) fn set_busy(&self, name: &Name, busy: Option<Kind>) {
+    /// `busy`: where the claims of this name are, if there may be several.
+    pub(crate) fn set_busy(&self, name: &Name, busy: Option<Busy>) {
         let mut known = self.known();
         known.free.remove(name);
         match busy {
             None => {
                 known.busy.remove(name);
             }
-            Some(kind) if known.busy.len() < HINTS || known.busy.contains_key(name) => {
-                known.busy.insert(name.clone(), kind);
+            Some(busy) if known.busy.len() < HINTS || known.busy.contains_key(name) => {
+                known.busy.insert(name.clone(), busy);
             }
             Some(_) => {}
         }
@@ -235,6 +263,7 @@ impl OwnClaims {
         known.leaving.remove(&id);
         if id.session == self.session {
             known.waiting.remove(&id.number);
+            known.unanswered.remove(&id.number);
             known.slots.remove(&id.number);
         }
     }

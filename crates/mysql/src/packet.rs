@@ -1,7 +1,8 @@
 //! Several requests as the text of one transaction.
 //!
 //! A name with one claim at most is one row. All requests about such names are two statements: one takes what is free,
-//! and one gives back. A name with more claims, or with void ones, has them in rows of their own. If it is a mutex, all
+//! and one gives back. Who waits for such a mutex is in that row too: the statement that takes adds it, and one statement
+//! for each leave hands the mutex on. A name with other claims, or with void ones, has them in rows of their own. If it is a mutex, all
 //! joins behind others, and all leaves that pass it on, are a few statements again, however many names there are. Any
 //! other request is a section of its own, of many statements. Each kind of statement leaves a name alone that turns out
 //! to be of another kind, and the request is then made again as a section. A text with a single statement that changes
@@ -16,6 +17,7 @@ use tidelock_core::{Kind, Name, SessionId, Weight};
 
 use crate::request::Action;
 use crate::sql::{self, Key, NOW, Namespace, id, list, put};
+use crate::waiters::{self, ROOM, padded};
 
 /// The most claims that one section grants, and the most dead ones that one look finds.
 pub(crate) const MOST: usize = 1_000;
@@ -39,8 +41,12 @@ pub(crate) struct Packet {
     pub(crate) text: String,
     /// Requests that were put into the statement for leaves. If all of them leave, the answer lists none.
     pub(crate) leaves: Vec<usize>,
+    /// Leaves that hand a mutex on whose waiters are in its row.
+    pub(crate) hands: Vec<HandOn>,
     /// Requests that were put into the statement that takes what is free.
     pub(crate) joins: Vec<usize>,
+    /// Those of them that wait in the row of their line, if they did not get what is free.
+    pub(crate) queues: Vec<usize>,
     /// Requests that wait behind others, if they did not get what is free.
     pub(crate) behind: Vec<usize>,
     /// Requests that take what is free in rows of their own.
@@ -52,6 +58,15 @@ pub(crate) struct Packet {
     /// Which answer says how many rows the leaves changed.
     pub(crate) leaves_at: usize,
     pub(crate) sections: Vec<Section>,
+}
+
+/// A leave of a claim that holds or waits in the row of its line.
+#[derive(Debug)]
+pub(crate) struct HandOn {
+    pub(crate) request: usize,
+    /// Which answer says whether it has left as one that waited, if that was asked, and as the holder.
+    pub(crate) waited_at: Option<usize>,
+    pub(crate) held_at: usize,
 }
 
 /// The requests about one name, in the order of their statements.
@@ -69,6 +84,8 @@ pub(crate) enum Hint {
     Unknown,
     /// Nobody held it a moment ago.
     Free,
+    /// It is a mutex, and who waits for it is in its row.
+    InRow,
     /// Its claims are in rows, and it is of this kind.
     InRows(Kind),
     /// A request about it was left undone, so its claims are in rows, probably of a mutex.
@@ -81,10 +98,16 @@ pub(crate) enum Hint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Leave,
+    HandOn,
+    /// As whichever of the two it needs.
+    HandOnOrPass,
     Pass,
     Take,
+    /// Takes what is free, or waits in the row of the line.
+    TakeOrQueue,
     Wait,
-    TakeOrWait,
+    /// As whichever of the two it needs.
+    TakeOrQueueOrWait,
     TakeInRows,
     /// The same, without statements for those who find it taken.
     TakeInRowsOnly,
@@ -95,7 +118,9 @@ enum Way {
 #[derive(Default)]
 struct Sorted {
     leaves: Vec<usize>,
+    hands: Vec<usize>,
     joins: Vec<usize>,
+    queues: Vec<usize>,
     behind: Vec<usize>,
     in_rows: Vec<usize>,
     passes: Vec<usize>,
@@ -103,11 +128,13 @@ struct Sorted {
 }
 
 impl Caller {
-    /// The text for these requests. `hint` says what is known of a name. `mark` is a number that no other packet has.
+    /// The text for these requests. `hint` says what is known of a name, and `waits` which claims are known to wait. `mark`
+    /// is a number that no other packet has.
     pub(crate) fn packet(
         &self,
         requests: &[(Name, Action)],
         hint: impl Fn(&Name) -> Hint,
+        waits: impl Fn(u64) -> bool,
         mark: u64,
     ) -> Packet {
         if let [(name, Action::Join { claim, in_rows: false, .. })] = requests
@@ -116,21 +143,29 @@ impl Caller {
         {
             return self.taking_again(claim);
         }
-        let Sorted { leaves, joins, behind, in_rows, passes, sections } = self.sorted(requests, &hint);
-        let mut packet = Packet { leaves, joins, behind, in_rows, passes, ..Packet::default() };
+        let Sorted { leaves, hands, joins, queues, behind, in_rows, passes, sections } =
+            self.sorted(requests, &hint);
+        let mut packet = Packet { leaves, joins, queues, behind, in_rows, passes, ..Packet::default() };
         let is_simple = sections.is_empty()
             && packet.behind.is_empty()
             && packet.in_rows.is_empty()
             && packet.passes.is_empty()
+            && hands.is_empty()
+            && (packet.queues.is_empty() || self.has_returning)
             && packet.leaves.len() + packet.joins.len() <= 1;
+        if is_simple && !packet.queues.is_empty() {
+            // Before it can be granted.
+            put(&mut packet.text, sql::RINGS, &[("me", &id(self.session))]);
+        }
         if !is_simple {
             packet.text.push_str("START TRANSACTION;\n");
             // First of all, so that nobody who drops rows waits for ours and we for that.
             if !packet.joins.is_empty() && requests.len() > 1 {
                 put(&mut packet.text, sql::FLOOR, &[]);
             }
-            self.lock(&mut packet, requests, &sections);
+            self.lock(&mut packet, &hands, requests, &sections);
         }
+        self.put_hands(&mut packet, &hands, requests, &hint, waits);
         self.put_leaves(&mut packet, requests, mark, is_simple);
         self.put_passes(&mut packet, requests);
         self.put_joins(&mut packet, requests);
@@ -147,7 +182,10 @@ impl Caller {
             packet.sections.push(Section { name, requests: members, is_for_mutex });
         }
         // Nobody can be granted before the end of this transaction, so a ring that tells of it is one more.
-        if !packet.behind.is_empty() || packet.sections.iter().any(|section| has_join(section, requests)) {
+        let may_wait = !packet.queues.is_empty()
+            || !packet.behind.is_empty()
+            || packet.sections.iter().any(|section| has_join(section, requests));
+        if may_wait && !is_simple {
             put(&mut packet.text, sql::RINGS, &[("me", &id(self.session))]);
         }
         if !is_simple {
@@ -176,21 +214,31 @@ impl Caller {
     fn sorted(&self, requests: &[(Name, Action)], hint: impl Fn(&Name) -> Hint) -> Sorted {
         let mut ways: Vec<Way> = Vec::with_capacity(requests.len());
         let mut needs_section: HashSet<&Name> = HashSet::new();
-        // The names with a leave by itself, with a join that takes what is free, and with any join.
-        let (mut leaves, mut takes, mut joins): (HashSet<&Name>, HashSet<&Name>, HashSet<&Name>) =
-            Default::default();
+        // The names with a leave by itself, with a join that takes what is free, with only joins that take or queue, and
+        // with any join.
+        let (mut leaves, mut takes): (HashSet<&Name>, HashSet<&Name>) = Default::default();
+        let (mut queues, mut joins): (HashSet<&Name>, HashSet<&Name>) = Default::default();
         for (name, action) in requests {
             let way = self.way(action, hint(name));
             let is_apart = match way {
                 Way::Section => true,
                 Way::Leave => !leaves.insert(name),
                 // What takes goes before what waits, and so would overtake.
-                Way::Take | Way::TakeOrWait | Way::TakeInRows | Way::TakeInRowsOnly => {
+                // Those that queue do so one behind the other.
+                Way::TakeOrQueue => {
                     takes.insert(name);
+                    if joins.insert(name) {
+                        queues.insert(name);
+                    }
+                    !queues.contains(name)
+                }
+                Way::Take | Way::TakeOrQueueOrWait | Way::TakeInRows | Way::TakeInRowsOnly => {
+                    takes.insert(name);
+                    queues.remove(name);
                     !joins.insert(name)
                 }
                 Way::Wait => !joins.insert(name) && takes.contains(name),
-                Way::Pass => false,
+                Way::HandOn | Way::HandOnOrPass | Way::Pass => false,
             };
             if is_apart {
                 needs_section.insert(name);
@@ -205,11 +253,21 @@ impl Caller {
                     sorted.sections.entry(name.clone()).or_default().push(at);
                 }
                 Way::Leave => sorted.leaves.push(at),
+                Way::HandOn => sorted.hands.push(at),
+                Way::HandOnOrPass => {
+                    sorted.hands.push(at);
+                    sorted.passes.push(at);
+                }
                 Way::Pass => sorted.passes.push(at),
                 Way::Take => sorted.joins.push(at),
-                Way::Wait => sorted.behind.push(at),
-                Way::TakeOrWait => {
+                Way::TakeOrQueue => {
                     sorted.joins.push(at);
+                    sorted.queues.push(at);
+                }
+                Way::Wait => sorted.behind.push(at),
+                Way::TakeOrQueueOrWait => {
+                    sorted.joins.push(at);
+                    sorted.queues.push(at);
                     sorted.behind.push(at);
                 }
                 Way::TakeInRows | Way::TakeInRowsOnly => {
@@ -225,7 +283,7 @@ impl Caller {
             }
         }
         // Rows are locked in the order of their names. In a section leaves come before joins.
-        for members in [&mut sorted.leaves, &mut sorted.joins, &mut sorted.passes] {
+        for members in [&mut sorted.leaves, &mut sorted.hands, &mut sorted.joins, &mut sorted.passes] {
             members.sort_by_key(|at| &requests[*at].0);
         }
         for members in sorted.sections.values_mut() {
@@ -239,7 +297,9 @@ impl Caller {
             (_, Hint::Section)
             | (Action::Join { in_rows: true, patience: Patience::Now, .. }, Hint::LeftUndone) => Way::Section,
             (Action::Leave { id, how: Leave::Done }, _) if id.session == self.session => match hint {
-                Hint::InRows(Kind::Mutex) | Hint::LeftUndone => Way::Pass,
+                Hint::InRow => Way::HandOn,
+                Hint::LeftUndone => Way::HandOnOrPass,
+                Hint::InRows(Kind::Mutex) => Way::Pass,
                 Hint::InRows(_) => Way::Section,
                 _ => Way::Leave,
             },
@@ -252,8 +312,10 @@ impl Caller {
                         Way::Section
                     }
                     (Hint::LeftUndone, _, Patience::Now) => Way::Section,
-                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
-                    (_, Kind::Mutex, _) => Way::TakeOrWait,
+                    (_, _, Patience::Now) => Way::Take,
+                    (Hint::LeftUndone, Kind::Mutex, _) => Way::TakeOrQueueOrWait,
+                    (_, Kind::Mutex, _) => Way::TakeOrQueue,
+                    (Hint::Free, ..) => Way::Take,
                     _ => Way::Section,
                 }
             }
@@ -261,8 +323,14 @@ impl Caller {
         }
     }
 
-    fn lock(&self, packet: &mut Packet, requests: &[(Name, Action)], sections: &BTreeMap<Name, Vec<usize>>) {
-        let groups = [&packet.leaves, &packet.passes, &packet.joins, &packet.behind];
+    fn lock(
+        &self,
+        packet: &mut Packet,
+        hands: &Vec<usize>,
+        requests: &[(Name, Action)],
+        sections: &BTreeMap<Name, Vec<usize>>,
+    ) {
+        let groups = [&packet.leaves, hands, &packet.passes, &packet.joins, &packet.behind];
         let used = groups.iter().filter(|group| !group.is_empty()).count();
         let all = groups.into_iter().flatten().map(|at| &requests[*at].0);
         let mut names: Vec<&Name> = all.chain(sections.keys()).collect();
@@ -289,6 +357,41 @@ impl Caller {
         }
         let names = list(names.into_iter().map(|name| self.key(name)));
         put(&mut packet.text, sql::LOCK_LINES, &[("names", &names)]);
+    }
+
+    /// A statement for each leave: its answer tells what the claim was.
+    fn put_hands(
+        &self,
+        packet: &mut Packet,
+        hands: &[usize],
+        requests: &[(Name, Action)],
+        hint: impl Fn(&Name) -> Hint,
+        waits: impl Fn(u64) -> bool,
+    ) {
+        for at in hands {
+            let (name, Action::Leave { id: claim, .. }) = &requests[*at] else { continue };
+            let key = self.key(name);
+            let answers = |text: &str| text.matches(";\n").count();
+            // It may have been granted meanwhile, and then it hands on.
+            let waited = hint(name) == Hint::LeftUndone || waits(claim.number);
+            let waited_at = waited.then(|| answers(&packet.text));
+            if waited {
+                let waiter = waiters::text(*claim);
+                put(&mut packet.text, sql::WAIT_NO_MORE, &[("name", &key), ("waiter", &waiter)]);
+            }
+            let held_at = answers(&packet.text);
+            let values: &[(&str, &dyn std::fmt::Display)] =
+                &[("name", &key), ("me", &id(self.session)), ("number", &claim.number)];
+            put(&mut packet.text, sql::HAND_ON, values);
+            packet.hands.push(HandOn { request: *at, waited_at, held_at });
+        }
+        if hands.is_empty() {
+            return;
+        }
+        let mut names: Vec<&Name> = hands.iter().map(|at| &requests[*at].0).collect();
+        names.dedup();
+        let names = list(names.into_iter().map(|name| self.key(name)));
+        put(&mut packet.text, sql::HANDED_ON, &[("names", &names), ("me", &id(self.session))]);
     }
 
     fn put_passes(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
@@ -369,7 +472,8 @@ impl Caller {
         }
         if !joins.is_empty() {
             let take = if self.has_returning { sql::TAKE_FREE_RETURNING } else { sql::TAKE_FREE };
-            put(&mut packet.text, take, &[("rows", &rows)]);
+            let waiters = self.waiters(packet, requests);
+            put(&mut packet.text, take, &[("rows", &rows), ("waiters", &waiters)]);
         }
         self.put_behind(packet, requests);
         if !in_rows.is_empty() {
@@ -385,6 +489,25 @@ impl Caller {
         if !self.has_returning && !packet.joins.iter().all(is_told) {
             put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
         }
+    }
+
+    /// What becomes of the waiters in a row.
+    fn waiters(&self, packet: &Packet, requests: &[(Name, Action)]) -> String {
+        let numbers = packet.queues.iter().filter_map(|at| claim(&requests[*at].1));
+        let numbers = list(numbers.map(|claim| claim.id.number));
+        if numbers.is_empty() {
+            return "waiters".to_owned();
+        }
+        let values: &[(&str, &dyn std::fmt::Display)] = &[
+            ("numbers", &numbers),
+            ("me", &id(self.session)),
+            ("padded", &padded(self.session)),
+            ("room", &ROOM),
+        ];
+        let mut text = String::new();
+        put(&mut text, sql::WAIT_IN_ROW, values);
+        text.truncate(text.trim_end().len());
+        text
     }
 
     fn put_behind(&self, packet: &mut Packet, requests: &[(Name, Action)]) {

@@ -14,6 +14,7 @@ use crate::link::{Answer, Row};
 use crate::open_session::OpenSession;
 use crate::sql::{self, id, list, put};
 use crate::trouble::Said;
+use crate::waiters;
 
 /// How many names fit into one text: the server refuses one of 16 MB, and a name can be 600 bytes, in two digits each.
 const NAMES: usize = 5_000;
@@ -50,7 +51,8 @@ impl OpenSession {
                 texts.push(std::mem::take(&mut text));
             }
             let names = list(names.iter().map(|(name, _)| self.caller.key(name)));
-            put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("names", &names)]);
+            let padded = waiters::padded(self.id);
+            put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("padded", &padded), ("names", &names)]);
         }
         put(&mut text, sql::OWN_CLAIMS, &[("me", &me)]);
         texts.push(text);
@@ -59,16 +61,14 @@ impl OpenSession {
 
     fn compared(&self, standing: &[(Name, Vec<ClaimId>)], rows: &[Row], until: Moment) -> Renewal {
         let (mut stands, mut waiting, mut found) = (HashSet::new(), Vec::new(), Vec::new());
-        for row in rows.iter().filter(|row| b"IC".contains(&row.tag())) {
-            let claim = ClaimId { session: self.id, number: row.number(2) };
-            let state = if row.tag() == b'I' { 0 } else { row.number(3) };
-            if state > 1 || !stands.insert(claim) {
+        for (name, claim, waits) in rows.iter().flat_map(|row| self.standing(row)) {
+            if !stands.insert(claim) {
                 continue;
             }
-            if state == 1 {
+            if waits {
                 waiting.push(claim);
             }
-            found.push((row.bytes(1), claim));
+            found.push((name, claim));
         }
         let named: HashSet<ClaimId> = standing.iter().flat_map(|(_, claims)| claims).copied().collect();
         let gone = named.iter().filter(|claim| !stands.contains(claim)).copied().collect();
@@ -80,6 +80,21 @@ impl OpenSession {
             .filter_map(|(key, claim)| Some((self.caller.namespace.name(key)?, claim)))
             .collect();
         Renewal { until, gone, unsure: Vec::new(), missed: Vec::new(), waiting, strays }
+    }
+
+    /// The claims of ours in a row: the name, the claim, and whether it waits.
+    fn standing<'a>(&self, row: &'a Row) -> Vec<(&'a [u8], ClaimId, bool)> {
+        let (name, own) = (row.bytes(1), ClaimId { session: self.id, number: row.number(2) });
+        match row.tag() {
+            b'I' => {
+                let waiting = waiters::read(row.bytes(3)).map(|(claim, _)| claim);
+                let waiting = waiting.filter(|claim| claim.session == self.id);
+                let holder = (!row.is_null(2)).then_some((name, own, false));
+                holder.into_iter().chain(waiting.map(|claim| (name, claim, true))).collect()
+            }
+            b'C' if row.number(3) < 2 => vec![(name, own, row.number(3) == 1)],
+            _ => Vec::new(),
+        }
     }
 
     /// Deletes the claims of a session that are void, and those that wait unless `only_void`, if they are that old.

@@ -141,10 +141,10 @@ impl Caller {
         let numbers = list(leaves.iter().map(|(number, _)| number));
         put(text, sql::LEAVE, &[("session", &me), ("numbers", &numbers)]);
         let void = leaves.iter().filter(|(_, how)| *how == Leave::Void);
-        let rows =
-            list(void.map(|(number, _)| format!("({key}, 2, {number}, {me}, {number}, 0, 0, @t_now)")));
+        let rows: Vec<String> = void.map(|(number, _)| format!("SELECT {number} AS number")).collect();
         if !rows.is_empty() {
-            put(text, sql::VOID, &[("rows", &rows)]);
+            let rows = rows.join(" UNION ALL ");
+            put(text, sql::VOID, &[("name", key), ("me", &me), ("rows", &rows)]);
         }
     }
 

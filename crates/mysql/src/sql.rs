@@ -41,6 +41,10 @@ statements! {
     BEHIND = "behind";
     PASS = "pass";
     PASS_ONE = "pass_one";
+    WAIT_IN_ROW = "wait_in_row";
+    WAIT_NO_MORE = "wait_no_more";
+    HAND_ON = "hand_on";
+    HANDED_ON = "handed_on";
     LEAVE_ONLY = "leave_only";
     LEAVE_ONLY_WHICH = "leave_only_which";
     LOCK_LINES = "lock_lines";
@@ -88,6 +92,7 @@ statements! {
     DROP_IDLE = "drop_idle";
     FIND_DEAD = "find_dead";
     DROP_DEAD = "drop_dead";
+    DROP_VOID = "drop_void";
 }
 
 /// Appends a statement with its values. A value's place is its name in braces; comments are left out.

@@ -116,6 +116,9 @@ impl OpenSession {
 
     /// Takes the dead out of a line of any namespace. What is granted is told by the bell.
     async fn sweep_line(self: &Arc<Self>, name: &[u8]) -> Result<(), Said> {
+        let mut text = NOTE.to_owned();
+        put(&mut text, sql::DROP_VOID, &[("name", &Key::of_bytes(name))]);
+        self.looks.ask(&text).await?;
         if let Some(name) = self.caller.namespace.name(name) {
             let is_empty = self.tidied(&name).await.is_ok_and(|read| read.is_empty_in_rows());
             if is_empty {

@@ -1,15 +1,20 @@
-//! MySQL: a row for the name, which is also its only holder's while nobody waits; otherwise a row for each claim.
+//! MySQL: a row for the name, which is also a mutex's holder's and its waiters', or an only holder's; otherwise a row for
+//! each claim.
 
 use tidelock_model::{Kind, Line};
 
 use super::claims::{divided, id, order};
 
-/// The only holder has a row of its own once somebody has waited, until the name is free.
+/// Of another kind than a mutex, the only holder has a row of its own once somebody has waited, until the name is free.
 pub(super) fn line(name: &str, line: &Line, has_waited: bool, lines: &mut Vec<String>) {
     let (held, waiting) = divided(line);
     let newest = held.iter().map(|claim| order(claim.token)).max().unwrap_or(0);
-    let is_alone = held.len() == 1 && waiting.is_empty() && !has_waited;
-    let only = if is_alone { format!(", only holder {}", id(held[0].id)) } else { String::new() };
+    let is_alone = held.len() == 1 && (line.kind == Kind::Mutex || waiting.is_empty() && !has_waited);
+    let mut only = if is_alone { format!(", only holder {}", id(held[0].id)) } else { String::new() };
+    if is_alone && !waiting.is_empty() {
+        let waiting: Vec<String> = waiting.iter().map(|claim| id(claim.id)).collect();
+        only.push_str(&format!(", waiting {}", waiting.join(" ")));
+    }
     lines.push(format!(
         "tidelock_line  {name}, {}, capacity {}, token {newest}{only}",
         kind(line),

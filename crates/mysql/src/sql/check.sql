@@ -1,5 +1,5 @@
 -- Does nothing, but needs every column and every permission that the other statements need.
-SELECT name, kind, capacity, token, place, spilled, session, number, weight, since FROM tidelock_line WHERE name = x'' FOR UPDATE;
+SELECT name, kind, capacity, token, place, spilled, session, number, weight, since, waiters FROM tidelock_line WHERE name = x'' FOR UPDATE;
 INSERT INTO tidelock_line (name, kind, capacity, token) SELECT x'', 0, 0, 0 FROM DUAL WHERE 1 = 0;
 UPDATE tidelock_line SET place = 0 WHERE name = x'';
 DELETE FROM tidelock_line WHERE name = x'';

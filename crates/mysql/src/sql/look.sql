@@ -1,7 +1,7 @@
 -- Reads a line: the line, the dead among the holders and near the front, the first waiter alive, and the claims of the
 -- caller.
 SELECT 'L', {now}, l.kind, l.capacity, l.spilled, l.session, l.number, l.weight, l.token, COALESCE(s.expires, 0),
-  COALESCE(s.ttl, 0) FROM tidelock_line l LEFT JOIN tidelock_session s ON s.id = l.session WHERE l.name = {name};
+  COALESCE(s.ttl, 0), l.waiters FROM tidelock_line l LEFT JOIN tidelock_session s ON s.id = l.session WHERE l.name = {name};
 SELECT 'H', COUNT(*), COALESCE(SUM(c.weight), 0), COALESCE(MIN(COALESCE(s.expires, 0)), 0)
 FROM tidelock_claim c LEFT JOIN tidelock_session s ON s.id = c.session WHERE c.name = {name} AND c.state = 0 AND {counts c};
 SELECT 'D', c.session, MAX(COALESCE(s.expires, 0) > {now}) FROM (

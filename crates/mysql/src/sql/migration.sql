@@ -1,7 +1,8 @@
 -- The tables of Tidelock, version 1. Names are bytes, so that no collation takes two names for one. A name in a table
 -- is NAMESPACE, a zero byte, and the lock's name. Times are microseconds since 1970 by the server's clock, tokens are
 -- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). A holder with
--- a slot whose stamp is not its mark has left: the user's transaction that it was inside was committed. The rows of
+-- a slot whose stamp is not its mark has left: the user's transaction that it was inside was committed. Behind the only
+-- holder of a mutex the first waiters are in the holder's row, each as SINCE.SESSION.NUMBER: with 16 and 20 digits. The rows of
 -- tidelock_slot are all here from the beginning: where no row comes or goes, a row that is locked never stands for a gap
 -- beside it. No token of a name that has no row is greater than that of tidelock_floor. `store` is a random number, and so
 -- another one wherever these tables are made.
@@ -29,7 +30,8 @@ CREATE TABLE IF NOT EXISTS tidelock_line (
   session BIGINT UNSIGNED NOT NULL DEFAULT 0,
   number BIGINT UNSIGNED NOT NULL DEFAULT 0,
   weight INT UNSIGNED NOT NULL DEFAULT 0,
-  since BIGINT UNSIGNED NOT NULL DEFAULT 0
+  since BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  waiters VARBINARY(6000) NOT NULL DEFAULT ''
 ) ENGINE=InnoDB;
 CREATE TABLE IF NOT EXISTS tidelock_claim (
   name VARBINARY(700) NOT NULL,

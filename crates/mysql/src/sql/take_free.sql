@@ -1,7 +1,8 @@
 -- Takes free names: those without any claim. A name whose claims are in rows (spilled) stays as it is, and so does one
--- with a holder; the row then says whose it is.
+-- with a holder; the row then says whose it is, and who waits.
 INSERT INTO tidelock_line (name, kind, capacity, token, session, number, weight, since) VALUES {rows}
 ON DUPLICATE KEY UPDATE
+  waiters = {waiters},
   kind = IF(spilled = 0 AND session = 0, VALUES(kind), kind),
   capacity = IF(spilled = 0 AND session = 0, VALUES(capacity), capacity),
   token = IF(spilled = 0 AND session = 0, GREATEST(token + 1, VALUES(token)), token),

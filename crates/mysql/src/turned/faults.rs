@@ -23,7 +23,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         &[1_011],
         &[("spilled = 0 AND session = 0,", "spilled = 0,")],
     ),
-    fault("a_name_in_rows_is_taken", &[1_005], &[("spilled = 0 AND session = 0,", "session = 0,")]),
+    fault("a_name_in_rows_is_taken", &[1_010], &[("spilled = 0 AND session = 0,", "session = 0,")]),
     fault(
         "a_name_that_has_a_holder_is_taken_again",
         &[1_023],
@@ -69,12 +69,12 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "tokens_go_by_the_clock_alone",
-        &[1_033],
+        &[1_037],
         &[("GREATEST(token + 1, VALUES(token))", "VALUES(token)")],
     ),
     fault(
         "tokens_of_a_passed_mutex_go_by_the_clock_alone",
-        &[1_048],
+        &[1_057],
         &[("GREATEST(l.token + 1, @t_now DIV 10)", "@t_now DIV 10")],
     ),
     fault("a_resize_strands", &[1_004], &[("INTO @t_stuck", "AND 0 INTO @t_stuck")]),
@@ -103,6 +103,41 @@ pub(crate) const FAULTS: &[Fault] = &[
         &[(" AND expires > {now} + ttl;", " AND 0;")],
     ),
     fault("a_crowd_queues_in_any_order", &[1_001], &[("1, @t_place + j.nth,", "1, @t_place + 99 - j.nth,")]),
+    fault(
+        "a_first_waiter_that_died_is_handed_the_mutex",
+        &[1_377],
+        &[(
+            "WHERE s.id = CAST(SUBSTR(waiters, 18, 20) AS UNSIGNED)) > {now});",
+            "WHERE s.id = CAST(SUBSTR(waiters, 18, 20) AS UNSIGNED)) > 0);",
+        )],
+    ),
+    fault(
+        "tokens_of_what_is_handed_on_go_by_the_clock_alone",
+        &[1_048],
+        &[("token, GREATEST(token + 1, {now} DIV 10)), since", "token, {now} DIV 10), since")],
+    ),
+    fault(
+        "who_waits_in_the_row_waits_twice",
+        &[1_004],
+        &[("VALUES(number), ':'), waiters) = 0", "VALUES(number), ':'), waiters) >= 0")],
+    ),
+    fault("a_dead_client_waits_in_the_row", &[1_377], &[("s.id = {me}) > {now},\n", "s.id = {me}) > 0,\n")]),
+    fault(
+        "a_waiter_that_leaves_takes_another_along",
+        &[1_116],
+        &[("- 16, 16 + LENGTH(", "- 16, 6000 + LENGTH(")],
+    ),
+    fault(
+        "who_waits_in_the_row_gets_a_row_anywhere",
+        &[1_023],
+        &[("SELECT w.name, 1, w.place + 1 + w.nth,", "SELECT w.name, 1, w.place + 101 - w.nth,")],
+    ),
+    fault(
+        "who_gets_a_row_is_waited_for_twice",
+        &[1_004],
+        &[("spilled = 1, session = 0, waiters = '' WHERE", "spilled = 1, session = 0 WHERE")],
+    ),
+    fault("a_holder_is_given_back_with_those_who_wait", &[1_048], &[(" AND waiters = '';", ";")]),
     fault(
         "a_mutex_goes_to_the_last_one",
         &[1_052],

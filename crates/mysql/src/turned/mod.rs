@@ -30,6 +30,7 @@ use self::faults::{FAULTS, Fault};
 use self::sequence::Sequence;
 pub(crate) use self::server::Turned;
 use self::server::{SECOND, SLOTS, Server};
+use crate::answers::Busy;
 use crate::check;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Outcome};
@@ -228,7 +229,7 @@ async fn tokens_grow_although_their_name_was_forgotten_and_the_clock_set_back() 
     }
     assert!(server.link.ask(&of_mine).await.unwrap().rows.is_empty(), "the names are swept");
     server.clock.set(later - 3 * HOUR);
-    after.own_claims.set_busy(&names[1], Some(Kind::RwLock)); // so it takes the long way
+    after.own_claims.set_busy(&names[1], Some(Busy::InRows(Kind::RwLock))); // so it takes the long way
     for ((name, number), token) in names.iter().zip(1..).zip(tokens) {
         let now = taken(&after, name, number).await;
         assert!(now > token, "{name}: {now} after {token}");

@@ -1,7 +1,7 @@
 //! The orders in which requests that were made at the same time can have taken effect.
 //!
-//! Joins that are let in keep the order in which they came; all others can come anywhere between them. Time may have
-//! passed before any of them.
+//! Joins of a name that are let in keep the order in which they came; all others can come anywhere between them, and so can
+//! joins of other names: the line of one may have needed a second transaction. Time may have passed before any of them.
 
 use std::collections::HashSet;
 
@@ -63,9 +63,8 @@ struct Search<'a, F> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Node {
     world: World<Name>,
-    /// How many of those in order are done.
-    in_order: usize,
-    /// Which of the others are done, a bit for each.
+    /// Which of those in order, and which of the others, are done: a bit for each.
+    in_order: u32,
     others: u32,
     /// The time that still has to pass.
     left: Option<u64>,
@@ -76,8 +75,8 @@ impl<F: Fn(&Name) -> bool> Search<'_, F> {
         if !self.seen.insert(node.clone()) {
             return;
         }
-        let is_done =
-            node.in_order == self.in_order.len() && node.others.count_ones() as usize == self.others.len();
+        let is_done = node.in_order.count_ones() as usize == self.in_order.len()
+            && node.others.count_ones() as usize == self.others.len();
         if let Some(by) = node.left.filter(|_| self.has_jumped || is_done) {
             let mut next = Node { left: None, ..node.clone() };
             next.world.step(Op::Pass(by));
@@ -87,14 +86,25 @@ impl<F: Fn(&Name) -> bool> Search<'_, F> {
             self.found.push(node.world);
             return;
         }
-        if let Some(world) = self.in_order.get(node.in_order).and_then(|done| self.after(&node.world, done)) {
-            self.go_on(Node { world, in_order: node.in_order + 1, ..node.clone() });
+        for at in 0..self.in_order.len() {
+            if self.is_next(&node, at)
+                && let Some(world) = self.after(&node.world, self.in_order[at])
+            {
+                self.go_on(Node { world, in_order: node.in_order | 1 << at, ..node.clone() });
+            }
         }
         for at in (0..self.others.len()).filter(|at| node.others & 1 << at == 0) {
             if let Some(world) = self.after(&node.world, self.others[at]) {
                 self.go_on(Node { world, others: node.others | 1 << at, ..node.clone() });
             }
         }
+    }
+
+    /// Whether all joins of its name are done that came before it, and it is not.
+    fn is_next(&self, node: &Node, at: usize) -> bool {
+        let is_done = |at: usize| node.in_order & 1 << at != 0;
+        let is_before = |before: &usize| name(&self.in_order[*before].op) == name(&self.in_order[at].op);
+        !is_done(at) && (0..at).filter(is_before).all(is_done)
     }
 
     fn after(&self, world: &World<Name>, done: &Done) -> Option<World<Name>> {

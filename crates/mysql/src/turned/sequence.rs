@@ -347,7 +347,9 @@ impl<'a> Sequence<'a> {
         let text = format!(
             "SELECT c.session, c.number FROM tidelock_claim c LEFT JOIN tidelock_session s ON s.id = c.session \
              WHERE c.session IN ({ids}) AND c.state = 0 AND c.since = {NOW} \
-             AND COALESCE(s.expires, 0) <= {NOW}"
+             AND COALESCE(s.expires, 0) <= {NOW} \
+             UNION ALL SELECT l.session, l.number FROM tidelock_line l LEFT JOIN tidelock_session s ON s.id = l.session \
+             WHERE l.session IN ({ids}) AND l.spilled = 0 AND l.since = {NOW} AND COALESCE(s.expires, 0) <= {NOW}"
         );
         let found = self.server.link.ask(&text).await.map_err(|said| format!("{said:?}"))?;
         match found.rows.iter().find(|row| !joins.contains(&(row.number(0), row.number(1)))) {

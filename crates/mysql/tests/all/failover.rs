@@ -64,7 +64,7 @@ async fn replicate(from: &str, to: &str, label: &str, namespace: &str) {
     let lines = format!(
         "SELECT CONCAT('REPLACE INTO tidelock_line VALUES (x''', HEX(name), ''',', {}, ')') \
          FROM tidelock_line WHERE name > CONCAT('{namespace}', x'00') AND name < CONCAT('{namespace}', x'01')",
-        quoted("kind, capacity, token, place, spilled, session, number, weight, since")
+        quoted("kind, capacity, token, place, spilled, session, number, weight, since, QUOTE(waiters)")
     );
     for rows in [sessions, lines] {
         for row in run_at(from, &rows).await {

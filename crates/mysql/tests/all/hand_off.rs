@@ -35,7 +35,7 @@ async fn client() -> Arc<dyn Locks> {
 async fn is_waited_for() -> bool {
     for _ in 0..20 {
         let waiting = format!(
-            "SELECT COUNT(*) FROM tidelock_claim WHERE name = '{}\\0busy' AND state = 1",
+            "SELECT COUNT(*) FROM tidelock_line WHERE name = '{}\\0busy' AND waiters <> ''",
             namespace()
         );
         if run(&waiting).await[0][0] == "1" {

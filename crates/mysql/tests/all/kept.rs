@@ -35,7 +35,7 @@ async fn a_name_has_the_rows_that_the_playground_shows() {
 async fn kept(namespace: &str) -> Vec<String> {
     let key = format!("CONCAT('{namespace}', x'00', 'stock:42')");
     let lines = run(&format!(
-        "SELECT kind, capacity, token, HEX(session), number FROM tidelock_line WHERE name = {key}"
+        "SELECT kind, capacity, token, HEX(session), number, waiters FROM tidelock_line WHERE name = {key}"
     ))
     .await;
     let claims = run(&format!(
@@ -52,14 +52,24 @@ async fn kept(namespace: &str) -> Vec<String> {
 
 /// The row of a name. A name that is free says only its newest token.
 fn line(row: &[String], is_in_rows: bool) -> String {
-    let [kind, capacity, token, session, number] = row else { panic!("{row:?}") };
+    let [kind, capacity, token, session, number, waiters] = row else { panic!("{row:?}") };
     let kind = ["mutex", "read-write", "semaphore"][kind.parse::<usize>().unwrap() - 1];
     let whole = format!("tidelock_line  stock:42, {kind}, capacity {capacity}, token {token}");
     match session.as_str() {
         "0" if is_in_rows => whole,
         "0" => format!("tidelock_line  stock:42, token {token}"),
-        _ => format!("{whole}, only holder {}-{number}", client(session)),
+        _ => format!("{whole}, only holder {}-{number}{}", client(session), waiting(waiters)),
     }
+}
+
+/// Each waiter is `SINCE.SESSION.NUMBER:`.
+fn waiting(waiters: &str) -> String {
+    let waiter = |waiter: &str| {
+        let [_, session, number] = waiter.split('.').collect::<Vec<_>>()[..] else { panic!("{waiter}") };
+        format!("{}-{number}", client(&format!("{:X}", session.parse::<u64>().unwrap())))
+    };
+    let waiters: Vec<String> = waiters.split_terminator(':').map(waiter).collect();
+    if waiters.is_empty() { String::new() } else { format!(", waiting {}", waiters.join(" ")) }
 }
 
 fn claim(row: &[String]) -> String {
