@@ -130,8 +130,9 @@ impl Baton {
         reads: bool,
     ) -> Self {
         let linger = cohort.all.upgrade().map_or(Duration::ZERO, |all| all.linger);
-        let now = owned.live.clock.now();
-        let (used, ends) = (Used::by_one(owned), now + linger);
+        // Since this process heard of the grant: its task may have been polled long after.
+        let ends = owned.entry.held_since() + linger;
+        let used = Used::by_one(owned);
         let (entry, claim) = (used.entry.clone(), used.entry.claim.id);
         cohort.is_held_by(claim, turn, ends, reads.then(|| Share::new(&used, grant, ends)));
         let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
@@ -140,7 +141,7 @@ impl Baton {
         if entry.loss().is_some() {
             baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
         } else if reads {
-            baton.cohort.share_out(turn, now);
+            baton.cohort.share_out(turn, baton.used.live.clock.now());
         } else {
             baton.cohort.watch(&baton.used.live.clock);
         }
@@ -212,7 +213,7 @@ impl Baton {
             token = self.grant.token;
         }
         while self.cohort.has_waiting()
-            && self.used.live.registry.pass_on(&self.used.entry)
+            && self.used.live.registry.pass_on(&self.used.entry, now)
             && let Some(waiter) = self.cohort.next_in(self.turn)
         {
             match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }))) {

@@ -560,6 +560,28 @@ async fn a_hold_that_lasts_longer_than_the_linger_costs_nobody_a_place() -> Done
 }
 
 #[tokio::test]
+async fn the_linger_counts_from_the_stores_grant_however_late_its_task_is_polled() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options()).await?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("it stands in line", async || claims(&others, "m").await == 2).await;
+    held.release().await?.confirmed()?;
+    clock.advance(LINGER);
+    let guard = leads.await?;
+    let (claim, next) = (guard.claim(), asks(&ours, "m").await);
+    guard.release().await?.confirmed()?;
+    let next = granted(next).await;
+    assert_ne!(next.claim(), claim, "it was passed on after the linger");
+    next.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
 async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
     let store = Store::new();
     let locks = store.connect(options()).await?;
