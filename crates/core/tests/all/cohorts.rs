@@ -595,6 +595,45 @@ async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
 }
 
 #[tokio::test]
+async fn who_came_after_the_leader_hears_of_an_outage_hardly_later_than_alone() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options()).await?;
+    let deadline = options().command_deadline;
+    for is_open in [true, false] {
+        let locks = if is_open { locks.clone() } else { store.attach(options())? };
+        match is_open {
+            true => store.faults().delay(deadline * 10),
+            false => store.faults().refuse_all(),
+        }
+        let step = deadline / 100;
+        let mut asking = Vec::new();
+        for _ in 0..10 {
+            asking.push(Some((asks(&locks, "m").await, clock.now())));
+            clock.advance(step * 8);
+        }
+        let mut took = Vec::new();
+        while took.len() < asking.len() {
+            clock.advance(step);
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            for slot in &mut asking {
+                if let Some((_, since)) = slot.take_if(|(asking, _)| asking.is_finished()) {
+                    took.push(clock.now().since(since));
+                }
+            }
+        }
+        let longest = took.iter().max().copied().unwrap_or_default();
+        let shortest = took.iter().min().copied().unwrap_or_default();
+        assert!(longest <= deadline * 5 / 4 + step * 3, "an error took {longest:?} of {deadline:?}");
+        assert!(shortest >= deadline / 2, "it gave up after {shortest:?} of {deadline:?}");
+        store.faults().heal();
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
     let store = Store::new();
     let deadline = Duration::from_millis(50);
