@@ -219,8 +219,7 @@ impl<N> Cohort<N> {
 
     /// Whether the store has said that one that stands here has to wait: to somebody before it.
     pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
-        let line = self.line.lock();
-        line.held.is_some() || line.led.is_answered || line.answers > answers_before
+        self.line.lock().answers > answers_before
     }
 
     /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
