@@ -82,7 +82,7 @@ impl Client {
                 None => {}
             }
         }
-        let granted = self.stand_in_line(want, patience, by, &mut None, None).await?;
+        let granted = self.stand_in_line(want, patience, by, &mut None, None, Retries::default()).await?;
         Ok(granted.map(|(owned, grant)| Guard::new(owned, grant)))
     }
 
@@ -117,15 +117,18 @@ impl Client {
 
     /// Stands in the store's line for all that stand behind.
     async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
-        let enough = self.after(self.options().command_deadline);
-        let leading = lead.leading();
-        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits, Some(&leading)).await {
+        let (clock, longest) = (self.clock(), self.options().command_deadline);
+        let began = clock.now();
+        let give_up = lead.gives_up_at(began, longest);
+        let (leading, retries) = (lead.leading(), give_up.map_or_else(Retries::default, Retries::until));
+        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits, Some(&leading), retries).await {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
                 // Otherwise it may have given up early, and the next one has more patience.
-                if by >= enough {
-                    lead.fails(&error);
+                if by >= give_up.unwrap_or(began + longest) {
+                    // Another request would be answered alike, or another silence is as long.
+                    lead.fails(&error, if error.can_retry() { clock.now() - longest } else { began });
                 }
                 Err(error)
             }
@@ -141,11 +144,12 @@ impl Client {
         by: Moment,
         waits: &mut Option<OwnedClaim>,
         leading: Option<&Leading>,
+        mut retries: Retries,
     ) -> Result<Option<(OwnedClaim, Grant)>> {
         progress::unanswered();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
-        let (mut lost_in_a_row, mut retries, mut is_too_short) = (0, Retries::default(), None);
+        let (mut lost_in_a_row, mut is_too_short) = (0, None);
         while lost_in_a_row < TRIES {
             match self.stand_once(want, patience, by, &mut retries, waits, leading).await? {
                 Outcome::Granted(owned, grant) => return Ok(Some((owned, grant))),
@@ -183,7 +187,7 @@ impl Client {
         leading: Option<&Leading>,
     ) -> Result<Outcome> {
         if waits.is_none() {
-            let live = self.live_session_after_outage(by).await?;
+            let live = self.live_session_after_outage(retries.open_by(by)).await?;
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);
             let claim = want.claim(ClaimId { number, ..id });

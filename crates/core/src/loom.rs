@@ -191,8 +191,9 @@ pub(crate) fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
 }
 
 pub(crate) fn registry() -> Arc<Registry> {
-    let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new());
-    registry.set_ttl(Duration::from_secs(3600));
+    let long = Duration::from_secs(3600);
+    let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new().linger(long));
+    registry.set_ttl(long);
     Arc::new(registry)
 }
 

@@ -36,7 +36,8 @@ pub struct Options {
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     ///
     /// An acquire keeps trying through an outage of this length, also if there is no session and none can be opened.
-    /// So it may be longer than the ttl. A single answer about a claim is awaited for a ttl at most, because after
+    /// So it may be longer than the ttl. With [`Options::linger`], one that waits behind others of its client tries for up
+    /// to a quarter longer. A single answer about a claim is awaited for a ttl at most, because after
     /// that it is of no use: the join is then sent again. A release is awaited no longer than this. One renewal or
     /// look takes at most a third of the ttl.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]

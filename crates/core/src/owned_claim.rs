@@ -48,9 +48,21 @@ pub(crate) struct Retries {
     pause: Option<Duration>,
     trouble: Option<Error>,
     absences: u32,
+    /// Until when a session may be opened, if that has no deadline of its own.
+    open_by: Option<Moment>,
 }
 
 impl Retries {
+    /// Those of an acquire that gives up then.
+    pub(crate) fn until(give_up: Moment) -> Self {
+        Self { give_up: Some(give_up), open_by: Some(give_up), ..Self::default() }
+    }
+
+    /// Until when a session may be opened, with patience until `by`.
+    pub(crate) fn open_by(&self, by: Moment) -> Moment {
+        self.open_by.map_or(by, |open_by| open_by.min(by))
+    }
+
     /// How long to pause this time. Each pause is twice as long as the one before.
     fn pause(&mut self, options: &Options) -> Duration {
         let pause = self.pause.unwrap_or(options.first_pause);

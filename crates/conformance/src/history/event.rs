@@ -41,6 +41,8 @@ pub enum EventKind {
     Stands,
     /// It waits behind another claim of its client, of which nothing more is known.
     StandsBehind,
+    /// Its client's claim waits in the store's line from now until this one is granted under it.
+    StandsUntilGranted,
     /// The client was granted the claim.
     Granted {
         /// Under this token.
@@ -117,6 +119,7 @@ impl EventKind {
             Self::Asked { .. } => "asks".into(),
             Self::Stands => "stands in line".into(),
             Self::StandsBehind => "stands behind a claim of its client".into(),
+            Self::StandsUntilGranted => "stands in line until it is granted".into(),
             Self::Granted { token, .. } => format!("is granted, token {token}"),
             Self::Refused => "is refused".into(),
             Self::Failed => "gets an error".into(),
@@ -142,6 +145,7 @@ impl EventKind {
             Self::Asked { .. } => "asked",
             Self::Stands => "stands",
             Self::StandsBehind => "stands behind",
+            Self::StandsUntilGranted => "stands until granted",
             Self::Granted { .. } => "granted",
             Self::Refused => "refused",
             Self::Failed => "failed",
@@ -216,6 +220,7 @@ impl Event {
             },
             "stands" => EventKind::Stands,
             "stands behind" => EventKind::StandsBehind,
+            "stands until granted" => EventKind::StandsUntilGranted,
             "granted" => {
                 EventKind::Granted { token: number("token")?, told: small("told"), id: text("id").into() }
             }
@@ -260,6 +265,7 @@ mod tests {
             EventKind::Asked { kind: Kind::Semaphore, weight: 2, capacity: 5 },
             EventKind::Stands,
             EventKind::StandsBehind,
+            EventKind::StandsUntilGranted,
             EventKind::Granted { token: 64, told: Some(5), id: "4f2a-7".into() },
             EventKind::Granted { token: 64, told: None, id: "".into() },
             EventKind::Refused,

@@ -43,7 +43,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
-        if let Some(claim) = excused.see(event) {
+        for claim in excused.see(event) {
             names.values_mut().for_each(|holders| holders.remove(claim));
         }
         match event.what {

@@ -9,31 +9,35 @@ use super::{Event, EventKind};
 /// The excused claims in the history so far.
 #[derive(Debug)]
 pub(super) struct Excused {
-    /// The granted claims, by the store's ids.
-    granted: BTreeMap<Arc<str>, u64>,
+    /// The granted claims, by the store's ids. A client may pass on what the store granted once.
+    granted: BTreeMap<Arc<str>, Vec<u64>>,
     claims: BTreeSet<u64>,
 }
 
 impl Excused {
     /// No excused claims yet, for this history.
     pub(super) fn of(events: &[Event]) -> Self {
-        let granted = |event: &Event| match &event.what {
-            EventKind::Granted { id, .. } if !id.is_empty() => Some((id.clone(), event.claim)),
-            _ => None,
-        };
-        Self { granted: events.iter().filter_map(granted).collect(), claims: BTreeSet::new() }
+        let mut granted: BTreeMap<Arc<str>, Vec<u64>> = BTreeMap::new();
+        for event in events {
+            if let EventKind::Granted { id, .. } = &event.what
+                && !id.is_empty()
+            {
+                granted.entry(id.clone()).or_default().push(event.claim);
+            }
+        }
+        Self { granted, claims: BTreeSet::new() }
     }
 
-    /// Adds an event, and returns the claim that is excused from then on. Its grant may come later: a client may be
+    /// Adds an event, and returns the claims that are excused from then on. Their grants may come later: a client may be
     /// evicted before it learns of its grant.
-    pub(super) fn see(&mut self, event: &Event) -> Option<u64> {
-        let claim = match &event.what {
-            EventKind::Overlap if event.claim > 0 => event.claim,
-            EventKind::Evicted { id } => *self.granted.get(id)?,
-            _ => return None,
+    pub(super) fn see(&mut self, event: &Event) -> Vec<u64> {
+        let claims = match &event.what {
+            EventKind::Overlap if event.claim > 0 => vec![event.claim],
+            EventKind::Evicted { id } => self.granted.get(id).cloned().unwrap_or_default(),
+            _ => return Vec::new(),
         };
-        self.claims.insert(claim);
-        Some(claim)
+        self.claims.extend(&claims);
+        claims
     }
 
     pub(super) fn is(&self, claim: u64) -> bool {

@@ -343,6 +343,59 @@ mod tests {
     }
 
     #[test]
+    fn a_client_whose_claim_is_known_waits_whatever_its_other_tasks_do() {
+        let begins = |stands: EventKind| {
+            let script = (1..=3).fold(Script::with_linger(), |script, task| script.asks(0, 100 + task, 1, 1));
+            let script = script.asks(1, 201, 1, 1).asks(1, 202, 1, 1).event(2, 201, "stock", stands);
+            let script = script.granted(3, 101, 32).lets_go(4, 101).granted(5, 102, 64).lets_go(6, 102);
+            let script =
+                script.event(7, 202, "stock", EventKind::Refused).granted(8, 103, 96).lets_go(9, 103);
+            script.granted(10, 201, 128).lets_go(11, 201).history().check().len()
+        };
+        assert_eq!(begins(EventKind::StandsUntilGranted), 1);
+        assert_eq!(begins(EventKind::Stands), 0, "it may have been the other's claim");
+    }
+
+    #[test]
+    fn who_led_in_trouble_may_find_that_others_of_its_client_went_before() {
+        let passes = |fault: u64, healed: u64| {
+            let mut all = Script::with_linger();
+            for at in 0..20 {
+                all = match at {
+                    _ if at == fault => all.event(at, 0, "", EventKind::Fault { act: "it rains".into() }),
+                    _ if at == healed => all.event(at, 0, "", EventKind::Healed),
+                    1 => all.asks(at, 101, 1, 1),
+                    7 => all.event(at, 101, "stock", EventKind::StandsUntilGranted),
+                    10 => all.asks(at, 102, 1, 1),
+                    12 => all.granted(at, 102, 32),
+                    13 => all.lets_go(at, 102),
+                    14 => all.granted(at, 101, 64),
+                    15 => all.lets_go(at, 101),
+                    _ => all,
+                };
+            }
+            all.history().check().len()
+        };
+        assert_eq!(passes(20, 20), 1);
+        assert_eq!(passes(3, 5), 0, "it got no answer for a while");
+        assert_eq!(passes(0, 5), 0, "it got no answer for a while");
+        assert_eq!(passes(16, 17), 1, "it came later");
+    }
+
+    #[test]
+    fn all_who_were_passed_a_claim_that_was_evicted_may_go_on_believing() {
+        let granted = |script: Script, at, claim, token, id: &str| {
+            script.event(at, claim, "stock", EventKind::Granted { token, told: None, id: id.into() })
+        };
+        let script = Script::with_linger().asks(0, 101, 1, WRITER).asks(0, 102, 1, WRITER);
+        let script = granted(granted(script, 1, 101, 32, "a"), 2, 102, 33, "a");
+        let script = script.event(3, 0, "", EventKind::Evicted { id: "a".into() });
+        let script = granted(script.asks(4, 201, WRITER, WRITER), 5, 201, 64, "b");
+        let script = script.lets_go(6, 101).lets_go(6, 102).lets_go(7, 201);
+        assert_eq!(script.history().check(), []);
+    }
+
+    #[test]
     fn readers_share_and_tokens_of_readers_may_come_in_any_order() {
         let script = Script::new().asks(0, 1, 1, WRITER).asks(1, 2, 1, WRITER).granted(2, 2, 64);
         assert_eq!(script.granted(3, 1, 32).lets_go(4, 2).lets_go(5, 1).history().check(), []);

@@ -7,6 +7,8 @@
 //!
 //! A client that may linger has a line of its own: what it passes on goes past the tasks of others, for a while (see
 //! `passes` and `turns`). So the claims of one client alone are compared there, except permits, which are not passed on.
+//! Who leads there and gets no answer for long may find that others have led meanwhile: so a claim is known to wait by its
+//! own wires only if nothing was wrong from its request until it stood in line.
 //!
 //! If two servers may both be in charge for a while, as the subject has declared, there are two lines, and no claim in
 //! one waits for the other. Claims of that time are not judged.
@@ -39,10 +41,12 @@ struct Line {
 pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let mut lines: BTreeMap<Place, Line> = BTreeMap::new();
+    let mut calm = Calm::default();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
-        if let Some(claim) = excused.see(event) {
+        calm.see(position, event);
+        for claim in excused.see(event) {
             let weight = claims.get(claim).map_or(0, |claim| claim.weight);
             for line in lines.values_mut() {
                 line.let_go(claim); // no claim has to wait for it any more
@@ -54,9 +58,14 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
             continue;
         }
         let Some(claim) = claims.get(event.claim).filter(|_| !excused.is(event.claim)) else { continue };
-        let line = lines.entry(place(claim, linger)).or_insert_with(|| Line::new(events.len()));
+        let place = place(claim, linger);
+        let is_local = place.1.is_some();
+        let line = lines.entry(place).or_insert_with(|| Line::new(events.len()));
         match event.what {
-            EventKind::Stands | EventKind::StandsBehind => line.stand(position, event.claim, claim.weight),
+            EventKind::StandsUntilGranted if is_local && !calm.stood(event.claim, claim.asked) => {}
+            EventKind::Stands | EventKind::StandsBehind | EventKind::StandsUntilGranted => {
+                line.stand(position, event.claim, claim.weight);
+            }
             EventKind::Refused | EventKind::Failed | EventKind::Cancelled => {
                 line.leave(event.claim, claim.weight);
             }
@@ -85,6 +94,33 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// Since when nothing has been wrong.
+#[derive(Debug, Default)]
+struct Calm {
+    is_over: bool,
+    since: usize,
+    /// Claims that came to stand in line in a calm.
+    stood: BTreeSet<u64>,
+}
+
+impl Calm {
+    fn see(&mut self, position: usize, event: &Event) {
+        match event.what {
+            EventKind::Fault { .. } => self.is_over = true,
+            EventKind::Healed => (self.is_over, self.since) = (false, position),
+            _ => {}
+        }
+    }
+
+    /// A claim that was asked for then stands in line. Returns whether all was well until it first did.
+    fn stood(&mut self, claim: u64, asked: usize) -> bool {
+        if !self.is_over && asked >= self.since {
+            self.stood.insert(claim);
+        }
+        self.stood.contains(&claim)
+    }
 }
 
 fn place(claim: &Claim, linger: Duration) -> Place {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tidelock_core::State;
 use tidelock_core::backend::Moment;
-use tidelock_core::{Kind, State};
 
 use super::{Event, EventKind, Witness};
 use crate::Time;
@@ -172,10 +172,8 @@ impl Recorder {
         if guard.state() == State::Lost {
             return self.push(&mut log, author, EventKind::Failed, now); // lost before the client could rely on it
         }
-        // A local line's claim may have stood before the task that holds it now.
-        let is_own = |kind| kind == Kind::Semaphore || log.linger.is_zero();
-        if let Some((_, stood)) = stood.filter(|(kind, _)| is_own(*kind)) {
-            self.push(&mut log, author, EventKind::Stands, stood);
+        if let Some(stood) = stood {
+            self.push(&mut log, author, EventKind::StandsUntilGranted, stood);
         }
         log.keep(author, kept, now);
         let (token, id) = (guard.token().get(), guard.claim().to_string().into());

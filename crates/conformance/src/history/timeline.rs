@@ -95,7 +95,7 @@ fn draw(shown: &[(usize, &Event)], claims: &[u64], violation: Option<&Violation>
 fn after(before: char, what: &EventKind) -> char {
     match what {
         EventKind::Asked { .. } => ASKS,
-        EventKind::Stands | EventKind::StandsBehind => WAITS,
+        EventKind::Stands | EventKind::StandsBehind | EventKind::StandsUntilGranted => WAITS,
         EventKind::Granted { .. } => HOLDS,
         EventKind::Lost => LOST,
         EventKind::Refused | EventKind::Failed | EventKind::Cancelled | EventKind::LetGo => ABSENT,

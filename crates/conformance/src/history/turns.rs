@@ -1,8 +1,8 @@
 //! Turns: while a client waits in the store's line, no other client gets a turn there again and again.
 //!
 //! That a client waits in the store's line is known from when the line showed its claim until one of its tasks is granted
-//! the name, or gives up: that may be the one whose claim it is. What joins the line from then on is behind it. A client
-//! has at most one claim there that waits, as its other tasks stand behind that one or behind one that holds. So, as long
+//! the name, or gives up: that may be the one whose claim it is. If it is known under which claim it waits, it is known
+//! until the task that is granted that claim. What joins the line from then on is behind it. A client has at most one claim there that waits, as its other tasks stand behind that one or behind one that holds. So, as long
 //! as the two conflict:
 //!
 //! - Of the tasks that asked after that moment, all that are granted first share one turn: the one that their client had
@@ -35,6 +35,8 @@ struct Wait {
     since: usize,
     claim: u64,
     weight: u64,
+    /// Whether it is known until this claim is granted.
+    is_kept: bool,
     /// The turns of others since then, by client: those that exclude all others, and those of tasks that asked later.
     alone: BTreeMap<Arc<str>, BTreeSet<u64>>,
     later: BTreeMap<Arc<str>, BTreeSet<u64>>,
@@ -65,7 +67,7 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
-        if let Some(claim) = excused.see(event).and_then(|claim| claims.get(claim)) {
+        for claim in excused.see(event).into_iter().filter_map(|claim| claims.get(claim)) {
             lines.entry(claim.name.clone()).or_default().waits.remove(&claim.who);
         }
         if matches!(event.what, EventKind::Fault { .. }) {
@@ -77,9 +79,10 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
         };
         let line = lines.entry(event.name.clone()).or_default();
         match event.what {
-            EventKind::Stands => line.stand(position, event, claim.weight),
+            EventKind::Stands => line.stand(position, event, claim.weight, false),
+            EventKind::StandsUntilGranted => line.stand(position, event, claim.weight, true),
             EventKind::Granted { token, .. } => {
-                line.waits.remove(&event.who);
+                line.may_have_left(event);
                 let Some(token) = Token::from_u64(token).filter(|_| !excused.is(event.claim)) else {
                     continue;
                 };
@@ -91,7 +94,7 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
                 }
             }
             EventKind::Refused | EventKind::Failed | EventKind::Cancelled | EventKind::Lost => {
-                line.waits.remove(&event.who);
+                line.may_have_left(event);
             }
             _ => {}
         }
@@ -115,14 +118,22 @@ fn violation(passed: &Wait, claims: &Claims, event: &Event, position: usize) -> 
 }
 
 impl Line {
-    fn stand(&mut self, since: usize, event: &Event, weight: u64) {
+    fn stand(&mut self, since: usize, event: &Event, weight: u64, is_kept: bool) {
         self.waits.entry(event.who.clone()).or_insert_with(|| Wait {
             since,
             claim: event.claim,
             weight,
+            is_kept,
             alone: BTreeMap::new(),
             later: BTreeMap::new(),
         });
+    }
+
+    /// The client waits no more, as far as is known, because one of its tasks does not.
+    fn may_have_left(&mut self, event: &Event) {
+        if self.waits.get(&event.who).is_some_and(|wait| !wait.is_kept || wait.claim == event.claim) {
+            self.waits.remove(&event.who);
+        }
     }
 
     /// A client that waits and has seen one turn too many.

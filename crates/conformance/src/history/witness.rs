@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tidelock_core::backend::{
     Claim, Grant, Layer, Moment, Patience, Place, Session, Sight, Signals, boot_clock,
 };
-use tidelock_core::{ClaimId, Kind, Name, Result};
+use tidelock_core::{ClaimId, Name, Result};
 
 use crate::signal::{Signal, passing};
 
@@ -21,12 +21,13 @@ pub struct Witness(Mutex<Heard>);
 #[derive(Debug, Default)]
 struct Heard {
     sizes: BTreeMap<ClaimId, u32>,
-    stood: BTreeMap<ClaimId, (Kind, Moment)>,
+    stood: BTreeMap<ClaimId, Moment>,
 }
 
 impl Witness {
-    /// The capacity that a claim's grant told, and since when the claim, of that kind, had waited.
-    pub(super) fn told(&self, id: ClaimId) -> (Option<u32>, Option<(Kind, Moment)>) {
+    /// The capacity that a claim's grant told, and since when the claim had waited. Once: a hold that is passed on is
+    /// granted without the store.
+    pub(super) fn told(&self, id: ClaimId) -> (Option<u32>, Option<Moment>) {
         let mut heard = self.heard();
         (heard.sizes.remove(&id), heard.stood.remove(&id))
     }
@@ -56,7 +57,7 @@ impl Layer for Witness {
         match place {
             Place::Held { grant, .. } => self.held(claim.id, grant),
             Place::Waiting { .. } => {
-                self.heard().stood.entry(claim.id).or_insert_with(|| (claim.kind, boot_clock().now()));
+                self.heard().stood.entry(claim.id).or_insert_with(|| boot_clock().now());
             }
             _ => {}
         }

@@ -8,7 +8,8 @@
 //! any trial's:
 //!
 //! - claims held together are of one kind, were told the same size, and fit it;
-//! - no claim overtakes one that is known to wait;
+//! - no claim overtakes one that is known to wait, unless a client of a round with a linger passes its hold on, within
+//!   its limits;
 //! - tokens of conflicting grants grow, and the registers that the names protect refuse no current holder;
 //! - no claim waits for long while nobody holds, and no client loses its hold while all is well;
 //! - every name can be used again, and nothing is left.
@@ -34,7 +35,7 @@ use std::time::{Duration, Instant};
 
 pub use process::{Role, serve_as_player};
 
-use tidelock_core::Options;
+use tidelock_core::Token;
 
 use crate::Subject;
 use crate::history::{EventKind, History, timeline};
@@ -83,6 +84,8 @@ pub struct Counts {
     pub asked: usize,
     /// Grants.
     pub granted: usize,
+    /// Grants that a client passed on among its own tasks.
+    pub passed: usize,
     /// Errors that clients got.
     pub failed: usize,
     /// Guards that were lost.
@@ -124,12 +127,12 @@ impl Round {
     #[must_use]
     pub fn text(&self) -> String {
         let Self { seed, plan, took, counts, damage } = self;
-        let Counts { asked, granted, failed, lost, faults } = counts;
+        let Counts { asked, granted, passed, failed, lost, faults } = counts;
         let word = if damage.is_some() { "BROKEN" } else { "ok" };
         let took = took.as_secs_f64();
         let mut text = format!(
-            "{word} seed {seed} ({took:.1} s): {plan}: {asked} asked, {granted} granted, {failed} errors, {lost} lost, \
-             {faults} faults"
+            "{word} seed {seed} ({took:.1} s): {plan}: {asked} asked, {granted} granted, {passed} of them passed on, \
+             {failed} errors, {lost} lost, {faults} faults"
         );
         if let Some(damage) = damage {
             for line in damage.why.lines().chain(damage.timeline.lines()) {
@@ -150,11 +153,16 @@ impl Counts {
         Self {
             asked: count(|what| matches!(what, EventKind::Asked { .. })),
             granted: count(|what| matches!(what, EventKind::Granted { .. })),
+            passed: count(|what| matches!(what, EventKind::Granted { token, .. } if is_pass(*token))),
             failed: count(|what| matches!(what, EventKind::Failed)),
             lost: count(|what| matches!(what, EventKind::Lost)),
             faults: count(|what| matches!(what, EventKind::Fault { .. })),
         }
     }
+}
+
+fn is_pass(token: u64) -> bool {
+    Token::from_u64(token).is_some_and(|token| token.pass() > 0)
 }
 
 /// The time that a client may need to find out that its connection has died silently, and to ask again. It adds to the
@@ -172,7 +180,7 @@ fn play(subject: &Arc<dyn Subject>, storm: &Storm, seed: u64) -> Round {
         trial: format!("storm {seed}"),
         seed,
         ttl: subject.ttl(),
-        linger: Options::new().linger,
+        linger: plan::linger(seed),
         bound: subject.ttl() * 5 / 2 + RECOVERY,
         events,
     };

@@ -76,10 +76,11 @@ impl Plan {
         let names: Vec<&str> = self.names.iter().map(|used_name| &*used_name.name).collect();
         let tasks: usize = self.clients.iter().chain(&self.processes).map(|part| part.tasks).sum();
         format!(
-            "{} clients and {} processes, {tasks} tasks, on {}; {}",
+            "{} clients and {} processes, {tasks} tasks, on {}; linger {:?}; {}",
             self.clients.len(),
             self.processes.len(),
             names.join(", "),
+            linger(self.seed),
             match self.troubles.len() {
                 0 => "calm".to_owned(),
                 faults => format!("up to {faults} faults"),
@@ -107,7 +108,7 @@ impl Part {
 
     /// Its options, if claims live that long.
     pub(super) fn options(&self, ttl: Duration) -> Options {
-        let options = Options::new().ttl(ttl).label(&self.label);
+        let options = Options::new().ttl(ttl).linger(linger(self.seed)).label(&self.label);
         match self.patience {
             Patience::Usual => options,
             Patience::Hasty => options
@@ -132,6 +133,13 @@ impl Part {
 /// seen how tasks of one client affect each other, and what a request does that is repeated late.
 fn is_lonely(seed: u64) -> bool {
     Dice::new(seed, "lonely").one_in(3)
+}
+
+/// For how long the clients of the round pass a hold on among their own tasks. All the same: what one client may pass on
+/// is what all others have to expect.
+pub(super) fn linger(seed: u64) -> Duration {
+    let dice = Dice::new(seed, "linger");
+    if dice.one_in(2) { Duration::ZERO } else { Duration::from_millis(1 + dice.below(20)) }
 }
 
 #[cfg(test)]
@@ -167,5 +175,7 @@ mod tests {
         }
         let calm = plans.iter().filter(|plan| plan.troubles.is_empty()).count();
         assert!((20..60).contains(&calm), "{calm}"); // memory has no network, but other faults
+        let strict = (0..200).filter(|seed| linger(*seed).is_zero()).count();
+        assert!((70..130).contains(&strict), "{strict}");
     }
 }

@@ -74,7 +74,7 @@ fn lives(events: &[Event]) -> BTreeMap<u64, Life> {
             ended: None,
         });
         match event.what {
-            EventKind::Stands => life.stood = Some(event.at),
+            EventKind::StandsUntilGranted => life.stood = Some(event.at),
             EventKind::Granted { .. } => life.granted = Some(event.at),
             EventKind::LetGo
             | EventKind::Lost
@@ -89,11 +89,15 @@ fn lives(events: &[Event]) -> BTreeMap<u64, Life> {
     lives
 }
 
-/// A claim that was granted had kept its place in line since it stood there, whatever faults came in between.
+/// A claim that was granted had kept its place in line since it stood there, whatever faults came in between. In a local
+/// line the claim may be older than the request of the task that has it now: nothing is known of that one's own place.
 fn still_standing(claim: u64, life: &Life, faults: &[Duration]) -> Vec<Event> {
     let (Some(stood), Some(granted)) = (life.stood, life.granted) else { return Vec::new() };
+    if stood < life.asked {
+        return Vec::new();
+    }
     let between = faults.iter().filter(|at| (stood..granted).contains(at));
-    between.map(|at| life.event(claim, *at, EventKind::Stands)).collect()
+    between.map(|at| life.event(claim, *at, EventKind::StandsUntilGranted)).collect()
 }
 
 impl Life {
@@ -129,6 +133,8 @@ fn faults(outages: &[Outage], began: Moment) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
+    use tidelock_core::Kind;
+
     use super::*;
 
     fn moment(at: u64) -> Moment {
@@ -166,16 +172,24 @@ mod tests {
     #[test]
     fn who_kept_its_place_still_stands_after_a_fault() {
         let granted = EventKind::Granted { token: 32, told: Some(1), id: "a".into() };
-        let events =
-            vec![event(20, 1, granted), event(1, 1, EventKind::Stands), event(2, 2, EventKind::Stands)];
+        let stands = EventKind::StandsUntilGranted;
+        let asked =
+            |at, claim| event(at, claim, EventKind::Asked { kind: Kind::Mutex, weight: 1, capacity: 1 });
+        let mut events = vec![asked(0, 1), event(20, 1, granted.clone()), event(1, 1, stands.clone())];
+        events.push(event(2, 2, EventKind::Stands));
+        events.extend([asked(4, 3), event(21, 3, granted), event(3, 3, stands)]); // another task's claim, once
         let told = Story { events, outages: vec![outage(5, 6)], ..Story::default() }.tell(moment(0));
         let expected = [
-            (1, 1, "stands"),
+            (0, 1, "asked"),
+            (1, 1, "stands until granted"),
             (2, 2, "stands"),
+            (3, 3, "stands until granted"),
+            (4, 3, "asked"),
             (5, 0, "fault"),
-            (5, 1, "stands"),
+            (5, 1, "stands until granted"),
             (6, 0, "healed"),
             (20, 1, "granted"),
+            (21, 3, "granted"),
         ];
         assert_eq!(words(&told), expected);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::share::Share;
 use super::waiting::{Waiter, Waiting};
-use crate::backend::Moment;
+use crate::backend::{Clock, Moment};
 use crate::registry::Entry;
 use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name};
@@ -42,8 +42,6 @@ pub(super) struct Line<N> {
     pub(super) waiting: VecDeque<Arc<Waiter<N>>>,
     /// When so many wait, those that have given up are swept out.
     sweep_at: usize,
-    /// How many have come.
-    pub(super) came: u64,
     pub(super) turn: u64,
     /// The claim that is held, while somebody holds it.
     pub(super) held: Option<ClaimId>,
@@ -120,7 +118,6 @@ impl<N> Cohort<N> {
         let line = Line {
             waiting: VecDeque::new(),
             sweep_at: FEW,
-            came: 0,
             turn: 0,
             held: None,
             ends: None,
@@ -146,11 +143,6 @@ impl<N> Cohort<N> {
         let leads =
             line.held.is_none() && !line.led.claim.upgrade().is_some_and(|entry| is_shown(entry.claim.id));
         usize::from(leads) + line.waiting.iter().filter(|waiter| waiter.waits()).count()
-    }
-
-    /// How many have come up to now.
-    pub(super) fn came(&self) -> u64 {
-        self.line.lock().came
     }
 
     /// The first of those that wait, for whoever has this turn, unless it wants to read.
@@ -200,15 +192,20 @@ impl<N> Cohort<N> {
         next.map(|next| (line.turn, next))
     }
 
-    /// Those that wait and were among the first so many to come. They leave the local line.
-    pub(super) fn take_first(&self, turn: u64, count: u64) -> VecDeque<Arc<Waiter<N>>> {
+    /// The first of those that wait, as far as they came by then or while the store answered. They leave the local line.
+    pub(super) fn take_first(&self, turn: u64, by: Moment) -> VecDeque<Arc<Waiter<N>>> {
         let mut line = self.line.lock();
         if line.turn != turn {
             return VecDeque::new();
         }
-        let stay = line.waiting.partition_point(|waiter| waiter.number < count);
-        let stay = line.waiting.split_off(stay);
+        let first = line.waiting.iter().take_while(|waiter| waiter.since <= by).count();
+        let stay = line.waiting.split_off(first);
         std::mem::replace(&mut line.waiting, stay)
+    }
+
+    /// Since when one that is about to lead waits for a word of the store; [`Moment::START`] if it has heard one.
+    pub(super) fn unanswered_since(&self, waiter: &Waiter<N>) -> Moment {
+        if self.has_to_wait(waiter.answers) { Moment::START } else { waiter.since }
     }
 
     /// Who leads in this turn has this claim, and the store has it in line if `is_answered`.
@@ -222,8 +219,7 @@ impl<N> Cohort<N> {
 
     /// Whether the store has said that one that stands here has to wait: to somebody before it.
     pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
-        let line = self.line.lock();
-        line.held.is_some() || line.led.is_answered || line.answers > answers_before
+        self.line.lock().answers > answers_before
     }
 
     /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
@@ -268,11 +264,12 @@ impl<N> Line<N> {
     }
 
     /// Stands behind all that wait.
-    pub(super) fn stand(&mut self, reads: bool) -> Waiting<N> {
+    pub(super) fn stand(&mut self, reads: bool, clock: &dyn Clock) -> Waiting<N> {
         let has_to_wait = self.held.is_some() || self.led.is_answered;
         let answers = self.answers.saturating_sub(u64::from(has_to_wait));
-        let waiter = Arc::new(Waiter::new(self.came, reads, answers));
-        self.came += 1;
+        let is_served = self.held.is_some() || self.led.stands();
+        let since = if is_served { Moment::START } else { clock.now() };
+        let waiter = Arc::new(Waiter::new(since, reads, answers));
         if seeded!("who_comes_last_is_first") {
             self.waiting.push_front(waiter.clone());
         } else {

@@ -7,7 +7,7 @@
 //!
 //! A leader that gives up while its claim waits leaves that claim to the next one, with its place. If the claim is lost
 //! while somebody holds it, the next one leads at once, whatever that holder does. A leader that the store does not serve
-//! takes along those that came before it led: they have waited as long.
+//! takes along those that have waited for an answer as long as a command may take; the next one tries for the rest of that.
 //!
 //! The readers of a read-write lock share a claim: the leader's, together with all readers that stand behind it without a
 //! writer in between, and those that come later. Whoever comes and can share no more, a writer or a reader after that

@@ -13,7 +13,7 @@ impl Cohort<News> {
     pub(super) fn enter(self: &Arc<Self>, reads: bool, clock: &Arc<dyn Clock>) -> Entered {
         let mut line = self.line.lock();
         if line.share.is_none() || line.first().is_some() {
-            return Entered::Waits(line.stand(reads), Stood(self.clone())); // behind those to whom the claim is just being shared out
+            return Entered::Waits(line.stand(reads, &**clock), Stood(self.clone())); // behind those to whom the claim is just being shared out
         }
         let now = clock.now();
         let shared = if reads { line.share.as_mut().and_then(|share| share.next(now)) } else { None };
@@ -22,9 +22,9 @@ impl Cohort<News> {
                 Entered::Shares(Baton::of_share(self.clone(), line.turn, used, grant, ends))
             }
             None => {
-                let (turn, came) = (line.begin_turn(), line.came);
+                let turn = line.begin_turn();
                 drop(line);
-                Entered::Leads(Lead::of(self.clone(), turn, came))
+                Entered::Leads(Lead::of(self.clone(), turn, Moment::START))
             }
         }
     }

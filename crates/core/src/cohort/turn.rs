@@ -12,6 +12,9 @@ use crate::owned_claim::OwnedClaim;
 use crate::registry::Followers;
 use crate::{ClaimId, Error};
 
+/// The part of a command's longest time that each one tries who leads.
+const LEAST_PART: u32 = 4;
+
 /// The news for a task in a local line.
 pub(crate) enum News {
     /// It stands in the store's line for all from now on.
@@ -26,8 +29,8 @@ pub(crate) enum News {
 pub(crate) struct Lead {
     cohort: Arc<Cohort<News>>,
     turn: u64,
-    /// How many had come when it began.
-    came_before: u64,
+    /// Since when it waits for a word of the store; [`Moment::START`] if it does not yet, or has heard one.
+    unanswered_since: Moment,
     /// The claim that stands in the store's line.
     pub(crate) waits: Option<OwnedClaim>,
     is_handed_on: bool,
@@ -56,11 +59,11 @@ impl Lead {
     }
 
     pub(super) fn first_of(cohort: Arc<Cohort<News>>) -> Self {
-        Self::of(cohort, 0, 0)
+        Self::of(cohort, 0, Moment::START)
     }
 
-    pub(super) const fn of(cohort: Arc<Cohort<News>>, turn: u64, came_before: u64) -> Self {
-        Self { cohort, turn, came_before, waits: None, is_handed_on: false }
+    pub(super) const fn of(cohort: Arc<Cohort<News>>, turn: u64, unanswered_since: Moment) -> Self {
+        Self { cohort, turn, unanswered_since, waits: None, is_handed_on: false }
     }
 
     /// The claim holds.
@@ -69,10 +72,17 @@ impl Lead {
         Baton::begin(self.cohort.clone(), self.turn, owned, grant, reads)
     }
 
-    /// The store has not served it. Those that came before it led have waited as long as it has, so they hear the same;
-    /// of the others the next one leads.
-    pub(crate) fn fails(self, error: &Error) {
-        turn_away(self.cohort.take_first(self.turn, self.came_before), error);
+    /// When it gives up, if it has waited for a word of the store behind others and a command may take `longest`. It has
+    /// a part of that in any case: the store may answer slowly.
+    pub(crate) fn gives_up_at(&self, now: Moment, longest: Duration) -> Option<Moment> {
+        let since = Some(self.unanswered_since).filter(|since| *since > Moment::START);
+        since.map(|since| (since + longest).max(now + longest / LEAST_PART))
+    }
+
+    /// The store has not served it. Those that have waited for a word of the store since then hear the same; of the
+    /// others the next one leads.
+    pub(crate) fn fails(self, error: &Error, since: Moment) {
+        turn_away(self.cohort.take_first(self.turn, since), error);
     }
 
     /// The turn is over: the next of the local line leads. A claim that waits is of use to who wants the same; otherwise
@@ -80,7 +90,7 @@ impl Lead {
     pub(super) fn pass_on(cohort: &Arc<Cohort<News>>, turn: u64, waits: Option<OwnedClaim>) {
         let (mut turn, mut waits) = (turn, waits);
         while let Some((next_turn, waiter)) = cohort.next_turn(turn) {
-            let mut lead = Self::of(cohort.clone(), next_turn, cohort.came());
+            let mut lead = Self::of(cohort.clone(), next_turn, cohort.unanswered_since(&waiter));
             let is_of_use = waits.as_ref().is_some_and(|waits| waits.entry.reads() == waiter.reads);
             if is_of_use && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
                 lead.waits = waits.take();
@@ -130,8 +140,9 @@ impl Baton {
         reads: bool,
     ) -> Self {
         let linger = cohort.all.upgrade().map_or(Duration::ZERO, |all| all.linger);
-        let now = owned.live.clock.now();
-        let (used, ends) = (Used::by_one(owned), now + linger);
+        // Since this process heard of the grant: its task may have been polled long after.
+        let ends = owned.entry.held_since() + linger;
+        let used = Used::by_one(owned);
         let (entry, claim) = (used.entry.clone(), used.entry.claim.id);
         cohort.is_held_by(claim, turn, ends, reads.then(|| Share::new(&used, grant, ends)));
         let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
@@ -140,7 +151,7 @@ impl Baton {
         if entry.loss().is_some() {
             baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
         } else if reads {
-            baton.cohort.share_out(turn, now);
+            baton.cohort.share_out(turn, baton.used.live.clock.now());
         } else {
             baton.cohort.watch(&baton.used.live.clock);
         }
@@ -212,7 +223,7 @@ impl Baton {
             token = self.grant.token;
         }
         while self.cohort.has_waiting()
-            && self.used.live.registry.pass_on(&self.used.entry)
+            && self.used.live.registry.pass_on(&self.used.entry, now)
             && let Some(waiter) = self.cohort.next_in(self.turn)
         {
             match waiter.give(News::Passed(self.next(Grant { token, ..self.grant }))) {

@@ -11,8 +11,8 @@ use crate::sync::Mutex;
 
 /// The place of a task in a local line, as the line sees it.
 pub(super) struct Waiter<N> {
-    /// How many came before.
-    pub(super) number: u64,
+    /// When it came, if it came while the store had no answer; otherwise [`Moment::START`].
+    pub(super) since: Moment,
     /// Whether it wants to read only.
     pub(super) reads: bool,
     /// How often the store had answered when it came. An answer that says that it has to wait is not counted.
@@ -28,8 +28,8 @@ enum Stage<N> {
 }
 
 impl<N> Waiter<N> {
-    pub(super) fn new(number: u64, reads: bool, answers: u64) -> Self {
-        Self { number, reads, answers, stage: Mutex::new(Stage::Waits(None)) }
+    pub(super) fn new(since: Moment, reads: bool, answers: u64) -> Self {
+        Self { since, reads, answers, stage: Mutex::new(Stage::Waits(None)) }
     }
 
     pub(super) fn waits(&self) -> bool {

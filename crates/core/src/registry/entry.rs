@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     since: AtomicU64,
     /// Until when the store keeps it, less the margin for clock drift.
     until: AtomicU64,
+    /// When this process heard of its grant, if anything depends on that.
+    held_since: AtomicU64,
     /// Until when its user may hold it: `max_hold`.
     latest: AtomicU64,
     jeopardy: AtomicBool,
@@ -120,6 +122,7 @@ impl Entry {
             hints_at_entry,
             since: AtomicU64::new(0),
             until: AtomicU64::new(0),
+            held_since: AtomicU64::new(0),
             latest: AtomicU64::new(u64::MAX),
             jeopardy: AtomicBool::new(false),
             gone_by: AtomicU64::new(0),
@@ -151,6 +154,12 @@ impl Entry {
     /// Others of this process stand in line behind it from now on.
     pub(crate) fn leads(&self, followers: Weak<dyn Followers>) {
         let _ = self.cohort.set(followers); // the same ones, if it has any: a claim is in one line only
+    }
+
+    /// When this process heard of its grant, which may be long before its user did. [`Moment::START`] if nothing depends
+    /// on it.
+    pub(crate) fn held_since(&self) -> Moment {
+        Moment::from_nanos(self.held_since.load(Ordering::Acquire))
     }
 
     /// Until when it can be trusted, never later than the store keeps it. [`Moment::START`] until that is known.
@@ -373,9 +382,9 @@ impl Entry {
         }
     }
 
-    /// It has its turn, and may be held until `latest`. The grant came before the renewals of all rounds after this
-    /// one were sent. Returns why it is gone, if it is.
-    pub(crate) fn hold(&self, grant: Grant, latest: Moment, round: u64) -> Option<Loss> {
+    /// It has its turn since `now`, and may be held until `latest`. The grant came before the renewals of all rounds
+    /// after this one were sent. Returns why it is gone, if it is.
+    pub(crate) fn hold(&self, grant: Grant, now: Moment, latest: Moment, round: u64) -> Option<Loss> {
         let mut life = self.life.lock();
         if seeded!("a_late_grant_revives") && matches!(&*life, Life::Gone(_)) {
             *life = Life::Waiting(None);
@@ -385,6 +394,7 @@ impl Entry {
             Life::Held { .. } => return None,
             Life::Gone(loss) => return Some(*loss),
         };
+        self.held_since.store(now.as_nanos(), Ordering::Release);
         self.latest.store(latest.as_nanos(), Ordering::Release);
         *life = Life::Held { grant, round, over: 0, listeners: BTreeMap::new() };
         drop(life); // a waker may run anything

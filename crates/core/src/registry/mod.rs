@@ -44,6 +44,8 @@ pub(crate) struct Registry {
     pub(crate) session: SessionId,
     clock: Arc<dyn Clock>,
     max_hold: Option<Duration>,
+    /// Whether holds are passed on.
+    lingers: bool,
     warn_after: Duration,
     table: Mutex<Table>,
     kept_until: Mutex<BTreeMap<Shard, Moment>>,
@@ -72,6 +74,7 @@ impl Registry {
             session,
             clock,
             max_hold: options.max_hold,
+            lingers: !options.linger.is_zero(),
             warn_after: options.warn_after,
             table: Mutex::new(Table::default()),
             kept_until: Mutex::new(BTreeMap::new()),
@@ -216,24 +219,25 @@ impl Registry {
 
     /// A claim is held, by the answer to its join, a push or a look. Returns why not, if it is gone.
     pub(crate) fn hold(&self, entry: &Entry, grant: Grant) -> Option<Loss> {
-        let loss = entry.hold(grant, self.latest(), self.rounds.load(Ordering::Acquire));
+        let now = if self.lingers || self.max_hold.is_some() { self.now() } else { Moment::START };
+        let loss = entry.hold(grant, now, self.latest(now), self.rounds.load(Ordering::Acquire));
         if !seeded!("a_hold_nudges_nobody") {
             self.wake_keeper_for(entry);
         }
         loss
     }
 
-    /// A hold is given to another user of this client. Returns whether the claim holds.
-    pub(crate) fn pass_on(&self, entry: &Entry) -> bool {
-        let holds = entry.pass_on(self.latest());
+    /// A hold is given to another user of this client now. Returns whether the claim holds.
+    pub(crate) fn pass_on(&self, entry: &Entry, now: Moment) -> bool {
+        let holds = entry.pass_on(self.latest(now));
         self.wake_keeper_for(entry);
         holds
     }
 
     /// Until when a hold that begins now may last.
-    fn latest(&self) -> Moment {
+    fn latest(&self, now: Moment) -> Moment {
         let max_hold = self.max_hold.filter(|_| !seeded!("max_hold_has_no_end"));
-        max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold)
+        max_hold.map_or(Moment::NEVER, |max_hold| now + max_hold)
     }
 
     /// The names that are due for a look.

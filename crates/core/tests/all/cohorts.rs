@@ -560,6 +560,28 @@ async fn a_hold_that_lasts_longer_than_the_linger_costs_nobody_a_place() -> Done
 }
 
 #[tokio::test]
+async fn the_linger_counts_from_the_stores_grant_however_late_its_task_is_polled() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options()).await?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("it stands in line", async || claims(&others, "m").await == 2).await;
+    held.release().await?.confirmed()?;
+    clock.advance(LINGER);
+    let guard = leads.await?;
+    let (claim, next) = (guard.claim(), asks(&ours, "m").await);
+    guard.release().await?.confirmed()?;
+    let next = granted(next).await;
+    assert_ne!(next.claim(), claim, "it was passed on after the linger");
+    next.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
 async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
     let store = Store::new();
     let locks = store.connect(options()).await?;
@@ -570,6 +592,59 @@ async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
     assert_eq!(error.kind(), ErrorKind::Timeout);
     store.faults().heal();
     granted(leads).await.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn who_came_after_the_leader_hears_of_an_outage_hardly_later_than_alone() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options()).await?;
+    let deadline = options().command_deadline;
+    let step = deadline / 100;
+    store.faults().delay(deadline * 10);
+    let (mut asking, mut took) = (Vec::new(), Vec::new());
+    for _ in 0..10 {
+        asking.push(Some((asks(&locks, "m").await, clock.now())));
+        clock.advance(step * 8);
+    }
+    for _ in 0..300 {
+        clock.advance(step);
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        for slot in &mut asking {
+            if let Some((_, since)) = slot.take_if(|(asking, _)| asking.is_finished()) {
+                took.push(clock.now().since(since));
+            }
+        }
+    }
+    assert_eq!(took.len(), asking.len(), "some have heard nothing");
+    let (shortest, longest) = (took.iter().min().copied(), took.iter().max().copied());
+    assert!(longest <= Some(deadline * 5 / 4 + step * 3), "an error took {longest:?} of {deadline:?}");
+    assert!(shortest >= Some(deadline / 2), "it gave up after {shortest:?} of {deadline:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_the_store_does_not_answer_has_two_deadlines() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let deadline = options().command_deadline;
+    let locks = store.connect(options()).await?;
+    let mutex = locks.mutex("m")?;
+    store.faults().delay(deadline);
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    store.faults().heal();
+    let next = asks(&locks, "m").await;
+    clock.advance(deadline);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!next.is_finished(), "the leader was passed after one deadline");
+    clock.advance(deadline);
+    until("the next one has led", async || next.is_finished()).await;
+    granted(next).await.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -586,6 +661,7 @@ async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
     until("its claim stands in line", async || claims(&others, "m").await == 2).await;
     let next = asks(&locks, "m").await;
     held.release().await?.confirmed()?;
+    until("the next one has led", async || next.is_finished()).await;
     granted(next).await.release().await?.confirmed()?;
     leads.await?.release().await?;
     Ok(())
