@@ -6,13 +6,18 @@
 
 mod acting;
 mod client_side;
+mod local_line;
 mod server_side;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::Hash;
+use std::ops::Range;
+
+use tidelock_model::{ClaimId, Token};
 
 use crate::client::{Client, Doing};
+use crate::cohort::{self, Cohort};
 use crate::program::{Op, Program};
 use crate::record::{Event, Kind, NONE, Record, Shade};
 use crate::resource::Resource;
@@ -65,6 +70,8 @@ enum Item {
     Act(u16),
     /// A pause is over: cause.
     Resume(u32),
+    /// The linger of a hold may be over in this local line.
+    Lingered(u16),
 }
 
 /// What is counted while it runs.
@@ -82,6 +89,10 @@ pub struct Counters {
     pub rounds: u32,
     /// Times a client lost its lock.
     pub losses: u32,
+    /// Requests to the store.
+    pub requests: u32,
+    /// Times a hold was passed on inside a process.
+    pub passes: u32,
 }
 
 /// The whole simulation at one moment.
@@ -94,6 +105,8 @@ pub struct Machine {
     pub now: u32,
     /// All clients.
     pub clients: Vec<Client>,
+    /// The local lines: those of each process, one after the other.
+    cohorts: Vec<Cohort>,
     /// All servers that keep locks.
     pub servers: Vec<Server>,
     /// What is protected.
@@ -118,6 +131,7 @@ impl Machine {
             reader: Program::of(settings, true),
             now: 0,
             clients,
+            cohorts: Self::cohorts(settings),
             servers: (0..settings.policy.servers()).map(|_| Server::new()).collect(),
             resource: Resource::new(settings.stock, settings.segments),
             counters: Counters::default(),
@@ -205,9 +219,9 @@ impl Machine {
     /// Whether a server keeps something for this client that ends with its lease.
     #[must_use]
     pub fn has_lease(&self, who: u16) -> bool {
-        let me = self.owner(who);
+        let (me, process) = (self.owner(who), self.settings.process(who));
         self.servers.iter().any(|server| {
-            let is_session = |id: tidelock_model::SessionId| crate::ids::owner(id) == who;
+            let is_session = |id: tidelock_model::SessionId| crate::ids::owner(id) == process;
             let owns_key = server.key.owner == Some(me) && server.key.until.is_some();
             owns_key || server.world.sessions().any(|(id, _)| is_session(id))
         })
@@ -228,6 +242,9 @@ impl Machine {
         for hasher in [&mut low, &mut high] {
             for client in &self.clients {
                 client.key().hash(hasher);
+            }
+            for cohort in &self.cohorts {
+                cohort.key(self.now).hash(hasher);
             }
             for server in &self.servers {
                 server.world.hash(hasher);
@@ -271,6 +288,7 @@ impl Machine {
             Item::Timeout(turn, cause) => self.timed_out(who, turn, cause, record),
             Item::Keeper => self.keep(who, record),
             Item::Deadline(until) => self.deadline(who, until, record),
+            Item::Lingered(cohort) => self.next_leads(cohort.into(), record),
             Item::Ends(server) => self.ends(server, record),
             // Not if it was killed meanwhile.
             Item::Starts(server) if self.servers[usize::from(server)].down_until <= self.now => {
@@ -318,6 +336,21 @@ impl Machine {
 
     fn client_mut(&mut self, who: u16) -> &mut Client {
         &mut self.clients[usize::from(who)]
+    }
+
+    /// The lanes that share a session with this one: the tasks of its process, if they use Tidelock.
+    fn family(&self, who: u16) -> Range<u16> {
+        if self.settings.policy.has_line() { self.process_of(who) } else { who..who + 1 }
+    }
+
+    /// The lanes of this one's process.
+    fn process_of(&self, who: u16) -> Range<u16> {
+        self.settings.lanes_of(self.settings.process(who))
+    }
+
+    /// The lane whose session number and keeper are its family's.
+    fn home(&self, who: u16) -> u16 {
+        self.family(who).start
     }
 
     fn is_scheduled(&self) -> bool {
@@ -392,8 +425,30 @@ impl Machine {
             let line = self.servers[0].world.line(&self.name(who, slot));
             let id = self.claim(who, slot);
             let claim = line.and_then(|line| line.claim(id));
-            claim.and_then(|claim| claim.token).is_some_and(|held| held.store_order() as u32 == token)
+            claim.and_then(|claim| claim.token).is_some_and(|held| self.is_grant_of(held, token))
         })
+    }
+
+    /// The number of the token that a client has from this grant.
+    pub(crate) fn number(&self, token: Token) -> u32 {
+        let order = token.store_order() as u32;
+        if self.settings.policy == crate::policy::Policy::Cohort { cohort::token(order) } else { order }
+    }
+
+    /// Whether this number is of that grant, or of a pass of it.
+    pub(crate) fn is_grant_of(&self, token: Token, number: u32) -> bool {
+        let first = self.number(token);
+        first == number || (!self.cohorts.is_empty() && cohort::parts(first).0 == cohort::parts(number).0)
+    }
+
+    /// The lane whose claim this is: the task that waits with it or holds by it.
+    #[must_use]
+    pub fn lane_of(&self, id: ClaimId) -> Option<u16> {
+        let (slot, claim) = (usize::from(id.number as u16 & 1), (id.number >> 1) as u32);
+        let lanes = self.settings.lanes_of(crate::ids::owner(id.session));
+        let asked = u32::from(lanes.start) + claim.saturating_sub(1) % u32::from(self.settings.tasks);
+        let has_it = |who: &u16| self.client(*who).claims[slot] == claim;
+        lanes.clone().find(has_it).or_else(|| lanes.clone().find(|who| u32::from(*who) == asked))
     }
 
     /// The value with which a client marks a key as its own.
