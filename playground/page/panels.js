@@ -24,14 +24,15 @@ function fill(list, items) {
 
 export function showLine(track, now) {
   const { play } = track;
-  const line = play.line(), items = [], isSale = play.get("work");
+  const line = play.line(), behind = play.behind?.() ?? [], items = [], isSale = play.get("work");
   const names = new Set();
   for (let at = 0; at < line.length; at += 6) names.add(line[at + 3]);
   for (let at = 0; at < line.length && items.length < 9; at += 6) {
     const [who, weight, token, name, until] = line.slice(at, at + 6);
     const left = !until ? "" : until > now ? `${((until - now) / 1000).toFixed(1)} s` : "over";
     const what = token ? `holds, token ${token}` : isSale === "pages" && weight > 1 ? "waits to write" : "waits";
-    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, track.label(who), names.size > 1 ? `${what} · ${name + 1}` : what, left] });
+    const all = [what, names.size > 1 ? name + 1 : "", behind[who] ? `${behind[who]} behind it in its process` : ""].filter(Boolean).join(" · ");
+    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, track.label(who), all, left] });
   }
   const rest = line.length / 6 - items.length;
   if (rest > 0) items.push({ className: "more", text: `and ${rest} more` });
@@ -46,9 +47,9 @@ function noLine({ play, hasLine }) {
   return hasLine ? "Nobody stands here." : "This policy keeps no line: the quickest is next.";
 }
 
-export function showStore({ play, clients, crowd }) {
+export function showStore({ play, clients, tasks, crowd }) {
   const kept = play.store();
-  put($("store"), crowd ? kept.replace(new RegExp(`\\bc${clients + 1}\\b`, "g"), "crowd") : kept);
+  put($("store"), crowd ? kept.replace(new RegExp(`\\bc${Math.ceil(clients / tasks) + 1}\\b`, "g"), "crowd") : kept);
 }
 
 export function showResource(play, track, count) {
@@ -124,7 +125,7 @@ export function showCode(play, who, clients) {
   });
 }
 
-const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["rounds per second", -1], ["messages", 6],
+const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["rounds per second", -1], ["requests to the store", 17], ["passed on in a process", 18], ["messages", 6],
   ["messages per hold", 8], ["wait, p50", 9, false, " ms"], ["wait, p99", 10, false, " ms"], ["longest wait", 11, false, " ms"], ["fairness (Jain)", 12, false, " %"], ["waiting now", 13]];
 
 export function showCounters(tracks, now) {

@@ -404,6 +404,7 @@ impl Machine {
                     Shade::Held
                 }
             }
+            Doing::InLine if self.cohort_of(who).is_some() && client.claims[0] == 0 => Shade::Behind,
             _ if client.waits_since.is_some() => Shade::Waiting,
             _ if client.is_at_work => Shade::Bare,
             _ => Shade::Rest,

@@ -53,7 +53,7 @@ pub enum Policy {
 pub const POLICIES: [(Policy, &str, &str); 21] = [
     (Policy::Nothing, "none", "no lock"),
     (Policy::Line, "line", "Tidelock's line"),
-    (Policy::Cohort, "cohort", "Tidelock, with a linger"),
+    (Policy::Cohort, "cohort", "Tidelock's cohort"),
     (Policy::SetNx, "setnx", "SET NX PX, polling"),
     (Policy::NoTtl, "nottl", "SET NX without a ttl"),
     (Policy::SetThenExpire, "expire", "SETNX, then EXPIRE"),

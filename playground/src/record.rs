@@ -95,6 +95,8 @@ pub enum Shade {
     Ended,
     /// Stands still, believes that it holds, and the store has given the lock away.
     PausedStale,
+    /// Waits in the local line of its process, and not in the store's.
+    Behind,
 }
 
 /// A time during which a lane looks the same.

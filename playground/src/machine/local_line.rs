@@ -112,6 +112,7 @@ impl Machine {
         client.trusted_until = trusted_until;
         client.because = event;
         self.start_polling(next);
+        self.shade(next, record);
         true
     }
 
