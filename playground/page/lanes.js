@@ -35,6 +35,7 @@ export class Track {
     this.clients = Number(play.get("clients"));
     this.lanes = this.clients + (this.crowd ? 1 : 0);
     this.tasks = Number(play.get("tasks")) || 1; // of each process
+    this.segments = Number(play.get("segments")) || 1;
     this.behind = this.crowd ? play.crowd() : [];
     this.acts = [];
     this.refusals = []; // by the fence

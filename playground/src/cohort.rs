@@ -1,7 +1,7 @@
 //! The local line of a process: its tasks that want the same name stand in it behind one claim in the store, and pass
 //! the hold of that claim along it.
 
-use std::collections::VecDeque;
+use std::hash::Hasher;
 
 /// How often a hold may be passed on: as often as the low five bits of a token can tell.
 pub const MOST_PASSES: u32 = 31;
@@ -47,7 +47,7 @@ pub struct Cohort {
     /// Who stands in the store's line for all.
     pub leader: Option<u16>,
     /// Who waits behind it, in order.
-    pub waiting: VecDeque<u16>,
+    pub waiting: Vec<u16>,
     /// The hold that is passed on.
     pub turn: Option<Turn>,
 }
@@ -77,20 +77,32 @@ impl Cohort {
         }
     }
 
+    /// The first of those that wait, who waits no more.
+    pub(crate) fn next(&mut self) -> Option<u16> {
+        if self.waiting.is_empty() { None } else { Some(self.waiting.remove(0)) }
+    }
+
     /// Whether the hold of this claim may be passed on.
     pub(crate) fn may_pass(&self, claim: u32, now: u32) -> bool {
         self.turn.is_some_and(|turn| turn.claim == claim && turn.over(now).is_none())
     }
 
     /// What decides how it goes on, for comparing two states.
-    pub(crate) fn key(&self, now: u32) -> impl std::hash::Hash + use<> {
-        let left = self.turn.map(|turn| (turn.claim, turn.passes, turn.ends.saturating_sub(now)));
-        (self.leader, self.waiting.clone(), left)
+    pub(crate) fn mix(&self, now: u32, hasher: &mut impl Hasher) {
+        let turn = self.turn.unwrap_or(Turn { claim: 0, ends: 0, passes: 0 });
+        for number in [turn.claim, turn.passes, turn.ends.saturating_sub(now)] {
+            hasher.write_u32(number);
+        }
+        for who in self.leader.iter().chain(&[u16::MAX]).chain(&self.waiting) {
+            hasher.write_u16(*who);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
     use crate::record::{Event, Kind};
     use crate::{Run, Settings, Work};
@@ -266,10 +278,11 @@ mod tests {
         };
         let pass = said(Kind::Pass, u32::MAX);
         assert!(
-            pass.contains("passes the hold on to c1.") && pass.contains("pass 1 of at most 31"),
+            pass.contains("passes the hold on inside its process, to c1.")
+                && pass.contains("pass 1 of at most 31"),
             "{pass}"
         );
-        assert!(pass.contains("of 400 ms of linger"), "{pass}");
+        assert!(pass.contains("the linger is 400 ms"), "{pass}");
         let leads = said(Kind::Leads, Reason::Lingered as u32);
         assert!(leads.starts_with("The linger of 400 ms is over: c1."), "{leads}");
         let leaves = run.record.events.iter().zip(0..).filter(|row| (row.0.kind, row.0.a) == (Kind::Done, 1));

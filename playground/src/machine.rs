@@ -9,7 +9,7 @@ mod client_side;
 mod local_line;
 mod server_side;
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::hash::Hash;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::server::Server;
 use crate::settings::{Choice, Settings, Work};
 
 /// A message of one operation: to the server, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub(crate) op: Op,
     /// The client's turn when it was sent.
@@ -42,7 +42,7 @@ pub struct Message {
     cause: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 enum Item {
     /// A client's next step, in this turn.
     Run(u32),
@@ -73,6 +73,35 @@ enum Item {
     /// The linger of a hold may be over in this local line.
     Lingered(u16),
 }
+
+/// An item in the queue. The earliest is the greatest; of those of one moment, the one that was put in first.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    at: u32,
+    number: u32,
+    who: u16,
+    item: Item,
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Queued {}
 
 /// What is counted while it runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,7 +142,7 @@ pub struct Machine {
     pub resource: Resource,
     /// What was counted.
     pub counters: Counters,
-    queue: BinaryHeap<Reverse<(u32, u32, u16, Item)>>,
+    queue: BinaryHeap<Queued>,
     queued: u32,
     /// Whether replicas are kept: only if one may take over.
     replicates: bool,
@@ -176,10 +205,10 @@ impl Machine {
     /// Carries out the earliest item. False: nothing is left to happen before this moment.
     pub fn step(&mut self, before: u32, record: &mut Record) -> bool {
         match self.queue.peek() {
-            Some(Reverse((at, ..))) if *at < before => {}
+            Some(next) if next.at < before => {}
             _ => return false,
         }
-        let Some(Reverse((at, _, who, item))) = self.queue.pop() else { return false };
+        let Some(Queued { at, who, item, .. }) = self.queue.pop() else { return false };
         self.now = at;
         self.handle(who, item, record);
         true
@@ -243,9 +272,7 @@ impl Machine {
             for client in &self.clients {
                 client.key().hash(hasher);
             }
-            for cohort in &self.cohorts {
-                cohort.key(self.now).hash(hasher);
-            }
+            self.cohorts.iter().for_each(|cohort| cohort.mix(self.now, hasher));
             for server in &self.servers {
                 server.world.hash(hasher);
                 server.key.hash(hasher);
@@ -309,7 +336,7 @@ impl Machine {
 
     fn push(&mut self, at: u32, who: u16, item: Item) {
         self.queued += 1;
-        self.queue.push(Reverse((at, self.queued, who, item)));
+        self.queue.push(Queued { at, number: self.queued, who, item });
     }
 
     fn note(&self, kind: Kind, who: u16, a: u32, b: u32, cause: u32, record: &mut Record) -> u32 {
@@ -442,14 +469,14 @@ impl Machine {
         first == number || (!self.cohorts.is_empty() && cohort::parts(first).0 == cohort::parts(number).0)
     }
 
-    /// The lane whose claim this is: the task that waits with it or holds by it.
+    /// The lane whose claim this is: the task that waits with it or holds by it; of those that nobody knows any more, the
+    /// first one.
     #[must_use]
     pub fn lane_of(&self, id: ClaimId) -> Option<u16> {
         let (slot, claim) = (usize::from(id.number as u16 & 1), (id.number >> 1) as u32);
         let lanes = self.settings.lanes_of(crate::ids::owner(id.session));
-        let asked = u32::from(lanes.start) + claim.saturating_sub(1) % u32::from(self.settings.tasks);
         let has_it = |who: &u16| self.client(*who).claims[slot] == claim;
-        lanes.clone().find(has_it).or_else(|| lanes.clone().find(|who| u32::from(*who) == asked))
+        lanes.clone().find(has_it).or_else(|| lanes.clone().next())
     }
 
     /// The value with which a client marks a key as its own.

@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::settings::{Settings, Work};
 
 /// One request to a server or to the resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
     /// Stand in the line; the number is the slot of the client's lock.

@@ -142,12 +142,6 @@ impl Play {
         numbers
     }
 
-    /// How many wait in its process behind each client's claim.
-    #[must_use]
-    pub fn behind(&self) -> Vec<u32> {
-        (0..self.moment.clients.len() as u16).map(|who| self.moment.behind(who)).collect()
-    }
-
     /// The store's own view at this moment, a line of text for each thing that it keeps.
     #[must_use]
     pub fn store(&self) -> String {

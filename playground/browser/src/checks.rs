@@ -438,9 +438,11 @@ async fn cohort(page: &Page) -> Result<()> {
     page.settle().await?;
     click_mark(page, PASS, 0).await?;
     let said = page.text("why-text").await?;
-    ensure(said.contains("passes the hold on to c1.") && said.contains("pass 1 of at most 31"), || {
-        said.clone()
-    })?;
+    ensure(
+        said.contains("passes the hold on inside its process, to c1.")
+            && said.contains("pass 1 of at most 31"),
+        || said.clone(),
+    )?;
     let causes = page.text("why-chain").await?;
     ensure(causes.contains("holds the lock, with token 32"), || format!("what led to a pass: {causes}"))?;
     click_mark(page, LEADS, 1).await?;
@@ -452,7 +454,7 @@ async fn cohort(page: &Page) -> Result<()> {
     let rows = page.text("rows").await?;
     ensure(rows.contains("c1.4") && rows.contains("waits in its process"), || rows.clone())?;
     let line = page.text("line").await?;
-    ensure(line.contains("behind it in its process"), || line.clone())?;
+    ensure(line.contains("behind it"), || line.clone())?;
     // The linger can be set, and is in the link.
     for (linger, passes) in [("0", false), ("2000", true)] {
         page.ask(&format!(

@@ -3,7 +3,7 @@
 use tidelock_model::Op as Step;
 
 use super::{FIRST, Item, Machine};
-use crate::client::{Client, Doing};
+use crate::client::Doing;
 use crate::ids::owner;
 use crate::record::{Kind, Record};
 use crate::settings::{Act, Flavour};
@@ -20,15 +20,15 @@ impl Machine {
         let who = action.who.min(self.settings.lanes() - 1);
         let event = self.note(Kind::Act, action.who, action.act as u32, by, FIRST, record);
         match action.act {
-            Act::Pause => self.process_of(who).for_each(|who| self.pause(who, by, event, record)),
+            Act::Pause | Act::Partition | Act::Heal | Act::Slow | Act::Fast => {
+                for task in self.process_of(who) {
+                    self.suffers(task, action.act, by, event, record);
+                }
+            }
             Act::Kill => self.kill_because(who, event, record),
-            Act::Partition => self.each_task(who, |now, client| client.cut_until = now + by),
             Act::LoseReply => self.client_mut(who).loses_reply = true,
             Act::Cancel => self.cancel(who, event, record),
-            Act::Slow => self.each_task(who, |_, client| client.second = 100 + by.min(1000)),
-            Act::Fast => self.each_task(who, |_, client| client.second = 10_000 / (100 + by.min(1000))),
             Act::Skew => {} // nobody here counts by the wall clock
-            Act::Heal => self.each_task(who, |now, client| client.cut_until = now),
             Act::Restart => self.stop(server, self.now + by),
             Act::Stop => self.stop(server, u32::MAX),
             Act::Start => self.start(server as u8, record),
@@ -41,11 +41,16 @@ impl Machine {
         self.shade_all(record);
     }
 
-    /// Does this to every task of the process of this one.
-    fn each_task(&mut self, who: u16, does: impl Fn(u32, &mut Client)) {
-        for who in self.process_of(who) {
-            let now = self.now;
-            does(now, self.client_mut(who));
+    /// What is done to a process, at one of its tasks.
+    fn suffers(&mut self, who: u16, act: Act, by: u32, event: u32, record: &mut Record) {
+        let (now, percent) = (self.now, 100 + by.min(1000));
+        let client = self.client_mut(who);
+        match act {
+            Act::Partition => client.cut_until = now + by,
+            Act::Heal => client.cut_until = now,
+            Act::Slow => client.second = percent,
+            Act::Fast => client.second = 10_000 / percent,
+            _ => self.pause(who, by, event, record),
         }
     }
 
@@ -134,23 +139,27 @@ impl Machine {
             self.lapse_in_line(who, server, event, record);
             self.lapse_at_key(who, server, event, record);
         }
-        let has_lost_place = |who: &u16| {
-            let (name, id) = (self.name(*who, self.slot(*who)), self.claim(*who, self.slot(*who)));
-            let line = self.servers[0].world.line(&name);
-            self.client(*who).doing == Doing::InLine && line.is_none_or(|line| line.claim(id).is_none())
-        };
-        let lost: Vec<u16> = self.family(who).filter(has_lost_place).collect();
-        if !lost.is_empty() {
+        let mut has_lost_place = false;
+        for task in self.family(who) {
+            if self.client(task).doing == Doing::InLine && !self.stands_in_line(task) {
+                has_lost_place = true;
+                self.stands_again(task, event, record);
+            }
+        }
+        if has_lost_place {
             let home = self.home(who);
             self.client_mut(home).session += 1;
             self.forget_cohorts(who);
         }
-        for who in lost {
-            self.stands_again(who, event, record);
-        }
         for who in self.family(who) {
             self.shade(who, record);
         }
+    }
+
+    /// Whether the store has the claim for which this client waits.
+    fn stands_in_line(&self, who: u16) -> bool {
+        let (name, id) = (self.name(who, self.slot(who)), self.claim(who, self.slot(who)));
+        self.servers[0].world.line(&name).is_some_and(|line| line.claim(id).is_some())
     }
 
     fn lapse_in_line(&mut self, who: u16, server: usize, event: u32, record: &mut Record) {

@@ -32,12 +32,12 @@ impl Machine {
         let now = self.now;
         let cohort = &mut self.cohorts[at];
         if cohort.waiting.is_empty() && cohort.wants_leader(now).is_some() {
-            cohort.waiting.push_back(who);
+            cohort.waiting.push(who);
             self.next_leads(at, record);
             return true;
         }
         let ahead = cohort.waiting.len() as u32;
-        cohort.waiting.push_back(who);
+        cohort.waiting.push(who);
         let cause = self.client(who).because;
         let event = self.note(Kind::Behind, who, ahead, 0, cause, record);
         let client = self.client_mut(who);
@@ -54,7 +54,7 @@ impl Machine {
     /// If somebody has to stand in the store's line for this local line, its next one does.
     pub(super) fn next_leads(&mut self, at: usize, record: &mut Record) {
         let Some(reason) = self.cohorts[at].wants_leader(self.now) else { return };
-        let Some(who) = self.cohorts[at].waiting.pop_front() else { return };
+        let Some(who) = self.cohorts[at].next() else { return };
         self.cohorts[at].leader = Some(who);
         if reason != Reason::First || self.client(who).doing == Doing::InLine {
             let cause = self.client(who).because;
@@ -80,7 +80,7 @@ impl Machine {
         let has_come = self.settings.is_crowd(who) && !client.is_last && self.behind_the_crowd(now) > 0;
         let cohort = &mut self.cohorts[at];
         let may_pass = may_trust && cohort.may_pass(claim, now);
-        let next = if may_pass { cohort.waiting.pop_front().or(has_come.then_some(who)) } else { None };
+        let next = if may_pass { cohort.next().or(has_come.then_some(who)) } else { None };
         match next {
             Some(next) => self.passes(who, next, at, record),
             None => self.ends_turn(who, record),
@@ -100,7 +100,7 @@ impl Machine {
 
     /// The one that leads gives up: its claim, which waits, is the next one's. False: there is none.
     fn leaves_its_place(&mut self, who: u16, at: usize, record: &mut Record) -> bool {
-        let next = self.cohorts[at].waiting.pop_front();
+        let next = self.cohorts[at].next();
         self.cohorts[at].leader = next;
         let Some(next) = next else { return false };
         let cause = self.client(who).because;
@@ -183,14 +183,5 @@ impl Machine {
     /// For whom news of this task's line are: who stands there for all.
     pub(super) fn stands_for(&self, who: u16) -> u16 {
         self.cohort_of(who).and_then(|at| self.cohorts[at].leader).unwrap_or(who)
-    }
-
-    /// How many wait in the local line behind this task's claim.
-    #[must_use]
-    pub fn behind(&self, who: u16) -> u32 {
-        let Some(cohort) = self.cohort_of(who).map(|at| &self.cohorts[at]) else { return 0 };
-        let is_ahead = cohort.leader.is_none_or(|leader| leader == who) && self.client(who).claims[0] != 0;
-        let in_crowd = if self.settings.is_crowd(who) { self.behind_the_crowd(self.now) } else { 0 };
-        if is_ahead { cohort.waiting.len() as u32 + in_crowd } else { 0 }
     }
 }

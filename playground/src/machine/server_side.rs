@@ -142,36 +142,47 @@ impl Machine {
             self.give_back_strays(who, *message, record);
         }
         let mut answer = 1;
-        let is_alone = self.family(who).len() == 1;
-        for (task, slot) in self.family(who).flat_map(|task| [(task, 0), (task, 1)]) {
-            let claim = self.client(task).claims[usize::from(slot)];
-            if claim == 0 {
-                continue;
-            }
-            let look = Step::Look { name: self.name(task, slot), id: self.claim(task, slot) };
-            let doing = self.client(task).doing;
-            match self.servers[0].step(look).first() {
-                Some(Told::Held { token, .. })
-                    if slot == self.slot(task) && (is_alone || doing == Doing::InLine) =>
-                {
-                    answer = self.number(*token) + 1;
-                    message.claim = claim;
+        for task in self.family(who) {
+            for slot in 0..2u8 {
+                match self.look(task, slot) {
+                    Some(Told::Held { token, .. }) if self.may_learn(task, slot) => {
+                        answer = self.number(token) + 1;
+                        message.claim = self.client(task).claims[usize::from(slot)];
+                    }
+                    // While a join or a leave is under way, it says nothing that the claim is not there.
+                    Some(Told::Absent { .. }) if self.client(task).doing != Doing::Calling => {
+                        return (0, false);
+                    }
+                    _ => {}
                 }
-                // While a join or a leave is under way, it says nothing that the claim is not there.
-                Some(Told::Absent { .. }) if doing != Doing::Calling => return (0, false),
-                _ => {}
             }
         }
         (answer, true)
+    }
+
+    /// How a client's claim stands, if it has one.
+    fn look(&mut self, who: u16, slot: u8) -> Option<Told<u8>> {
+        if self.client(who).claims[usize::from(slot)] == 0 {
+            return None;
+        }
+        let look = Step::Look { name: self.name(who, slot), id: self.claim(who, slot) };
+        self.servers[0].step(look).into_iter().next()
+    }
+
+    /// Whether a renewal tells this client that it holds. Of several tasks only one that waits is told.
+    fn may_learn(&self, who: u16, slot: u8) -> bool {
+        let waits = self.client(who).doing == Doing::InLine || self.family(who).len() == 1;
+        waits && slot == self.slot(who)
     }
 
     /// A renewal says, too, what stands in line in this session and is not known to its client, which gives it back:
     /// what a replica still has that missed a leave.
     fn give_back_strays(&mut self, who: u16, message: Message, record: &mut Record) {
         let mine = ids::session(self.settings.process(who), message.session);
-        let slots = self.family(who).flat_map(|task| [(task, 0), (task, 1)]);
-        let known: Vec<(u8, ClaimId)> =
-            slots.map(|(task, slot)| (self.name(task, slot), self.claim(task, slot))).collect();
+        let mut known = Vec::new();
+        for task in self.family(who) {
+            known.extend((0..2u8).map(|slot| (self.name(task, slot), self.claim(task, slot))));
+        }
         let lines = self.servers[0].world.lines();
         let claims = lines.flat_map(|(name, line)| line.claims.iter().map(|claim| (*name, claim.id)));
         let is_stray = |(name, id): &(u8, ClaimId)| id.session == mine && !known.contains(&(*name, *id));

@@ -39,12 +39,12 @@ impl Run {
         let is_own = event.b == u32::from(event.who);
         let to = if is_own { "the next one of it".to_owned() } else { self.client(event.b as u16) };
         format!(
-            "{who} passes the hold on to {to}, who waits in the same process: pass {} of at most {MOST_PASSES}, \
-             {} ms after the store's grant, of {} ms of linger. The new token is {}, and the store is not asked.",
+            "{who} passes the hold on inside its process, to {to}, with token {}: pass {} of at most {MOST_PASSES}, \
+             {} ms after the store's grant; the linger is {} ms.",
+            event.a,
             parts(event.a).1,
             self.since_grant(event.a, event.at),
             self.settings().linger,
-            event.a,
         )
     }
 
