@@ -148,6 +148,7 @@ mod tests {
             let settings = run.settings();
             assert_eq!(settings.process(pass.who), settings.process(pass.b as u16));
             most = most.max(parts(pass.a).1);
+            assert!(parts(pass.a).1 > 0, "one pass more than a token can tell");
             assert!(granted(&run, pass.a) <= pass.at);
         }
         assert_eq!(most, MOST_PASSES);
@@ -175,6 +176,27 @@ mod tests {
             let twice = grants.windows(2).filter(|pair| pair[0] == pair[1]).count();
             assert!(grants.len() > 20 && twice * 10 < grants.len() || linger == 0, "{linger}: {grants:?}");
         }
+    }
+
+    /// Otherwise a section that lasts longer than the linger would cost its process its place.
+    #[test]
+    fn the_next_one_leads_when_the_linger_is_over_and_not_when_the_hold_is() {
+        let run = run("clients=5;tasks=4;hold=300;gap=1;stock=5000;linger=150");
+        let (mut ends, mut timely, mut waits) = (0, 0, [false; 5]);
+        for event in &run.record.events {
+            let who = usize::from(event.who);
+            match event.kind {
+                Kind::Held if who < 4 => ends = event.at + 150, // here nothing is passed on
+                Kind::Behind => waits[who] = true,
+                Kind::Leads if std::mem::take(&mut waits[who]) => {
+                    assert_eq!((event.at, event.a), (ends, Reason::Lingered as u32));
+                    timely += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(timely > 8, "{timely}");
+        assert_eq!(run.outcome().passes, 0);
     }
 
     #[test]

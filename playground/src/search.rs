@@ -207,6 +207,7 @@ mod tests {
             "v2;policy=line;clients=3",
             "v2;policy=cohort;clients=3;tasks=2",
             "v2;policy=cohort;clients=3;tasks=3;linger=100",
+            "v2;policy=cohort;clients=3;tasks=2;linger=5000", // longer than a lease
             "v2;policy=sorted;clients=2",
             "v2;policy=reentrant;clients=3",
         ] {

@@ -568,7 +568,6 @@ impl Machine {
             client.read.1 = NOTHING_TO_COMMIT;
             self.ready(who, record);
         }
-        self.ends_turn(who, record);
         self.shade(who, record);
     }
 }

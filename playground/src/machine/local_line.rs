@@ -89,7 +89,7 @@ impl Machine {
     }
 
     /// The turn of this task's claim is over: the next one leads, if somebody waits.
-    pub(super) fn ends_turn(&mut self, who: u16, record: &mut Record) {
+    fn ends_turn(&mut self, who: u16, record: &mut Record) {
         let Some(at) = self.cohort_of(who) else { return };
         let claim = self.client(who).claims[0];
         if self.cohorts[at].turn.is_some_and(|turn| turn.claim == claim) {
