@@ -276,6 +276,14 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_stands_still_renews_nothing_also_if_its_first_task_has_ended() {
+        let run = run("clients=3;tasks=2;hold=200;gap=50;stock=500;do=800.cancel.0.0,2000.pause.1.6000");
+        assert_eq!(run.last().clients[0].doing, crate::Doing::Ended);
+        let expired: Vec<(u16, u32)> = all(&run, Kind::Expired).map(|event| (event.who, event.at)).collect();
+        assert!(matches!(expired[..], [(0, 2_000..=4_700)]), "{expired:?}");
+    }
+
+    #[test]
     fn permits_and_reads_have_claims_of_their_own() {
         for work in ["seats", "pages"] {
             let run = run(&format!("work={work};clients=6;tasks=3;writers=0;hold=30"));

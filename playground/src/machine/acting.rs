@@ -74,11 +74,13 @@ impl Machine {
     }
 
     fn pause(&mut self, who: u16, by: u32, event: u32, record: &mut Record) {
+        let until = self.now + by;
+        if self.client(who).doing != Doing::Dead {
+            self.client_mut(who).paused_until = until; // its keeper stands still, also if this task has ended
+        }
         if self.client(who).is_over() {
             return;
         }
-        let until = self.now + by;
-        self.client_mut(who).paused_until = until;
         self.push(until, who, Item::Resume(event));
         self.shade(who, record);
     }
