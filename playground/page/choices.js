@@ -25,7 +25,7 @@ function table(text, width) {
 export function showChoices() {
   const track = main(), names = Array.from({ length: track.lanes }, (_, who) => track.label(who));
   for (const list of [$("who"), $("victim")]) {
-    if (list.options.length !== names.length || list.options[0].text !== names[0] || list.options[names.length - 1].text !== names.at(-1)) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
+    if ([...list.options].map((one) => one.text).join() !== names.join()) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
     list.value = String(state.chosen);
   }
   showKnobs(track);

@@ -71,8 +71,8 @@ export function toggleBefore() {
 /** The same clients, one round each, in an order that is still to be chosen. */
 export function beScheduler() {
   const open = main().play, [version] = open.link().split(";"), clients = Math.min(4, main().lanes);
-  const policy = open.get("policy"), fence = open.get("fence");
-  go({ run: `${version};policy=${policy};clients=${clients};stock=1;rounds=1;fence=${fence};steps=b0` });
+  const policy = open.get("policy"), fence = open.get("fence"), tasks = policy === "cohort" ? ";tasks=2" : "";
+  go({ run: `${version};policy=${policy};clients=${clients}${tasks};stock=1;rounds=1;fence=${fence};steps=b0` });
 }
 
 export function schedule(choice) {

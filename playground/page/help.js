@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 
 export function setUpHelp() {
   const legend = $("legend");
-  legend.replaceChildren(...[SHADE.Waiting, SHADE.Held, SHADE.Jeopardy, SHADE.Stale, SHADE.PausedStale, SHADE.Bare, SHADE.Paused, SHADE.PausedHolding, SHADE.Dead].map((shade) => {
+  legend.replaceChildren(...[SHADE.Waiting, SHADE.Behind, SHADE.Held, SHADE.Jeopardy, SHADE.Stale, SHADE.PausedStale, SHADE.Bare, SHADE.Paused, SHADE.PausedHolding, SHADE.Dead].map((shade) => {
     const row = document.createElement("div"), dt = document.createElement("dt"), dd = document.createElement("dd"), sample = document.createElement("canvas");
     sample.dataset.shade = shade;
     sample.width = 42; sample.height = 16;

@@ -116,7 +116,7 @@ export class History {
     for (let at = 2; at < this.waited.length; at += 3) if (this.waited[at - 2] <= (this.times[this.number - 1] ?? 0)) waits.push(this.waited[at]);
     waits.sort((one, other) => one - other);
     const of = (part) => Math.round(waits[Math.min(waits.length - 1, Math.floor(waits.length * part))] ?? 0), holds = waits.length;
-    return [0, 0, this.resource()[4], 0, 0, holds, 0, holds, 0, of(0.5), of(0.99), of(1), 0, this.now().filter((claim) => claim.shade === WAITS).length, 0, 0, 0];
+    return [0, 0, this.resource()[4], 0, 0, holds, 0, holds, 0, of(0.5), of(0.99), of(1), 0, this.now().filter((claim) => claim.shade === WAITS).length, 0, 0, 0, 0, 0];
   }
   sentence(index) {
     const event = this.list[index] ?? {}, who = event.who ?? "";

@@ -3,7 +3,7 @@ import { changed } from "./playground.js";
 
 const $ = (id) => document.getElementById(id);
 
-const KNOBS = [["clients", "Clients", 1, 200], ["crowd", "And a crowd, in one lane, of", 0, 100000], ["arrival", "They come", ["steady", "steadily"], ["once", "all at once"], ["poisson", "by chance (Poisson)"], ["bursts", "in waves"]], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
+const KNOBS = [["clients", "Clients", 1, 200], ["crowd", "And a crowd, in one lane, of", 0, 100000], ["tasks", "Tasks of a process", 1, 200], ["linger", "Linger, ms", 0, 20000], ["arrival", "They come", ["steady", "steadily"], ["once", "all at once"], ["poisson", "by chance (Poisson)"], ["bursts", "in waves"]], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
   ["ttl", "Lease, ms", 50, 60000], ["renew", "Renewed", ["0", "no"], ["1", "yes"]], ["fence", "Fence checks", ["2", "reads and writes"], ["1", "writes"], ["0", "nothing"]],
   ["flavour", "News by", ["push", "push (Redis)"], ["watch", "watch (ZooKeeper)"], ["range", "watch (etcd)"], ["poll", "poll (MySQL)"]],
   ["latency", "A message takes, ms", 0, 1000], ["loss", "Lost messages, %", 0, 90], ["hold", "The work takes, ms", 0, 20000], ["gap", "Between rounds, ms", 0, 20000],
@@ -34,12 +34,24 @@ export function setUpKnobs(policies, change) {
 /** Shows the settings of this run. */
 export function showKnobs({ play, hasLine }) {
   for (const box of [...$("knobs").children, ...$("fence").children]) box.lastChild.value = box.dataset.key === "kind" ? lockOf(play) : play.get(box.dataset.key);
+  for (const box of $("knobs").children) if (box.dataset.key === "linger") box.hidden = play.get("policy") !== "cohort";
   $("fence").hidden = !hasLine || !["sale", "pages"].includes(play.get("work"));
 }
 
 /** The link with one of these changed. */
 export function withKnob(run, key, value) {
-  return key === "kind" ? withLock(run, value) : changed(run, key, value);
+  return key === "kind" ? withLock(run, value) : key === "policy" ? withPolicy(run, value) : changed(run, key, value);
+}
+
+/** The link with this policy. A hold is passed on where a process has several tasks. */
+export function withPolicy(run, policy) {
+  return changed(policy === "cohort" ? withTasks(run) : run, "policy", policy);
+}
+
+/** The link in which processes have several tasks, or the crowd that it has: two processes, if there are enough for that. */
+export function withTasks(run) {
+  const of = (key) => Number(new RegExp(`;${key}=(\\d+)`).exec(run)?.[1] ?? 0);
+  return of("tasks") > 1 || of("crowd") ? run : changed(run, "tasks", String(Math.max(2, Math.ceil((of("clients") || 2) / 2))));
 }
 
 function withLock(run, word) {

@@ -2,17 +2,17 @@
 // a frame costs the same for a hundred events and for a hundred thousand.
 
 /** What a lane shows: what each shade means, and how it looks. */
-export const SHADE = { Rest: 0, Waiting: 1, Held: 2, Jeopardy: 3, Stale: 4, Bare: 5, Paused: 6, PausedHolding: 7, Dead: 8, Done: 9, PausedStale: 10 };
+export const SHADE = { Rest: 0, Waiting: 1, Held: 2, Jeopardy: 3, Stale: 4, Bare: 5, Paused: 6, PausedHolding: 7, Dead: 8, Done: 9, PausedStale: 10, Behind: 11 };
 export const SHADES = ["at rest", "waits", "holds the lock", "in jeopardy: its last renewal failed", "stale: believes that it holds", "works without a lock",
-  "paused", "paused while it holds", "dead", "done", "stale, and paused"];
+  "paused", "paused while it holds", "dead", "done", "stale, and paused", "waits in its process: another task of it stands in the store's line, or holds"];
 export const LOOKS = ["empty", "grey dots", "solid blue", "blue with yellow stripes", "red stripes", "yellow stripes",
-  "grey bars", "blue bars", "grey crosses", "a thin line", "red bars"];
+  "grey bars", "blue bars", "grey crosses", "a thin line", "red bars", "a thin row of grey dots"];
 /** Whether a client does nothing any more. */
 export const isOver = (shade) => shade === SHADE.Dead || shade === SHADE.Done;
 /** Whether a client believes that it holds. */
 export const believes = (shade) => [SHADE.Held, SHADE.Jeopardy, SHADE.Stale, SHADE.PausedHolding, SHADE.PausedStale].includes(shade);
 export const KIND = { Call: 0, Done: 1, Denied: 2, Reply: 3, Grant: 4, Held: 5, Hint: 6, Expired: 7, Lost: 8, Dropped: 9,
-  Timeout: 10, Act: 11, Resumed: 12, Ended: 13, Wrong: 14, Oversold: 15, Overlap: 16 };
+  Timeout: 10, Act: 11, Resumed: 12, Ended: 13, Wrong: 14, Oversold: 15, Overlap: 16, Behind: 17, Leads: 18, Pass: 19 };
 export const NONE = 0xffffffff;
 const OF_RESOURCE = 12; // operations from this number on go to the resource, not to the store
 const READ = 12, WRITE = 13;
@@ -21,6 +21,7 @@ export const WRITES = new Set([WRITE, 14, 15, 18, 19]);
 const AXIS = 24, ACTS_ROW = 18, CROWD = 30, RING = 16;
 /** What can be done to a run, in the order of its numbers. */
 const ACTS = ["pause", "kill", "cut off", "lose reply", "cancel", "slow clock", "fast clock", "set clock", "heal", "restart", "kill server", "start server", "fail over", "jump clock"];
+const LOSE_REPLY = 3, CANCEL = 4; // are done to a task
 const ON_SERVER = 9; // acts from this number on are done to a server
 
 /** What one run gives to the drawing, sorted by lane once. */
@@ -33,16 +34,20 @@ export class Track {
     this.crowd = Number(play.get("crowd"));
     this.clients = Number(play.get("clients"));
     this.lanes = this.clients + (this.crowd ? 1 : 0);
+    this.tasks = Number(play.get("tasks")) || 1; // of each process
+    this.segments = Number(play.get("segments")) || 1;
     this.behind = this.crowd ? play.crowd() : [];
     this.acts = [];
     this.refusals = []; // by the fence
+    this.passes = []; // of a hold, inside a process
     for (let event = 0; event < this.count; event++) {
       if (this.kind(event) === KIND.Act) this.acts.push(event);
+      else if (this.kind(event) === KIND.Pass) this.passes.push(event);
       else if (this.kind(event) === KIND.Denied && [READ, WRITE].includes(this.a(event))) this.refusals.push(event);
     }
     this.servers = play.get("policy") === "redlock" ? 3 : 1;
     this.isBare = ["none", "version", "atomic"].includes(play.get("policy"));
-    this.hasLine = ["line", "nested", "reentrant", "early", "unsorted", "sorted"].includes(play.get("policy"));
+    this.hasLine = ["line", "cohort", "nested", "reentrant", "early", "unsorted", "sorted"].includes(play.get("policy"));
     const spans = play.spans(), byLane = Array.from({ length: this.lanes }, () => []);
     for (let at = 0; at < spans.length; at += 6) byLane[spans[at]]?.push(at);
     this.spans = spans;
@@ -56,7 +61,16 @@ export class Track {
   cause(event) { return this.events[event * 6 + 5]; }
   /** What a lane is called. */
   label(lane) {
-    return this.labels?.[lane] ?? (lane < this.clients ? `c${lane + 1}` : `+${this.crowd.toLocaleString("en")}`);
+    const process = this.process(lane);
+    return this.labels?.[lane] ?? (lane < this.clients && this.tasks > 1 ? `${process}.${lane % this.tasks + 1}` : process);
+  }
+  /** What the process of a lane is called. */
+  process(lane) {
+    return this.labels?.[lane] ?? (lane < this.clients ? `c${Math.floor(lane / this.tasks) + 1}` : `+${this.crowd.toLocaleString("en")}`);
+  }
+  /** To whom something was done: to a task, or to all of a process. */
+  victim(event) {
+    return [LOSE_REPLY, CANCEL].includes(this.a(event)) ? this.label(this.who(event)) : this.process(this.who(event));
   }
   /** How many events there were at this time. */
   countAt(time) {
@@ -162,6 +176,7 @@ export class Lanes {
       this.drawSpans(context, track, rows, c);
       this.drawAway(context, track, rows);
       this.drawMessages(context, track, rows, c);
+      this.drawPasses(context, track, rows, c);
       this.drawNotes(context, track, rows, c);
     });
     this.isStale = false;
@@ -220,7 +235,7 @@ export class Lanes {
 
   drawSpan(context, shade, x, y, width, height, token, c) {
     if (shade === SHADE.Done) { context.fillStyle = c.rule; context.fillRect(x, y + height / 2 - 0.5, width, 1); return; }
-    const thin = shade === SHADE.Waiting ? height * 0.25 : 0;
+    const thin = shade === SHADE.Waiting ? height * 0.25 : shade === SHADE.Behind ? height * 0.4 : 0;
     context.fillStyle = this.patterns[shade];
     context.fillRect(x, y + thin, width, height - 2 * thin);
     if (width < 26 || height < 13) return;
@@ -259,6 +274,23 @@ export class Lanes {
       context.stroke();
     }
     context.globalAlpha = 1;
+  }
+
+  /** From task to task of a process, while there is room: a hold that is passed on. */
+  drawPasses(context, track, rows, c) {
+    const [from, to] = this.view, passes = track.passes.filter((event) => track.at(event) >= from && track.at(event) <= to);
+    if (passes.length * 6 > this.width || rows.lane < 9) return;
+    for (const event of passes) {
+      const [x, y] = this.place(track, rows, event), lane = track.b(event), isOwn = lane === track.who(event);
+      const end = isOwn ? y : rows.y(lane) + rows.lane / 2, size = Math.min(5, rows.lane / 4), way = end < y ? -1 : 1;
+      const tip = isOwn ? end + size : end - way * rows.lane * 0.12;
+      for (const [width, colour] of [[5, c.card], [2, c.good]]) {
+        context.lineWidth = width;
+        context.strokeStyle = context.fillStyle = colour;
+        context.beginPath(); context.moveTo(x, y); context.lineTo(x, tip - way * size); context.stroke();
+        context.beginPath(); context.moveTo(x - size, tip - way * 2 * size); context.lineTo(x + size, tip - way * 2 * size); context.lineTo(x, tip); context.fill();
+      }
+    }
   }
 
   /** Writes at the resource, acts, deaths, and the arrow of a lost update. */
@@ -351,6 +383,13 @@ export class Lanes {
         context.fillStyle = isChosen ? c.ink : c.soft;
         context.fillText(track.label(lane), 8, rows.y(lane) + rows.height(lane) / 2);
       }
+      // The tasks of a process belong together.
+      for (let lane = 0; track.tasks > 1 && lane < track.clients; lane += track.tasks) {
+        const last = Math.min(lane + track.tasks, track.clients) - 1, y = rows.y(lane) + 2;
+        context.fillStyle = c.soft;
+        context.fillRect(2, y, 2, rows.y(last) + rows.lane - 2 - y);
+        if (lane) { context.fillStyle = c.rule; context.fillRect(0, rows.y(lane) - 0.5, this.width, 1); }
+      }
       if (track.crowd) {
         context.font = `${this.chosen === track.clients ? 700 : 400} 11px system-ui, sans-serif`;
         context.fillStyle = this.chosen === track.clients ? c.ink : c.soft;
@@ -390,7 +429,7 @@ export class Lanes {
       if (x < this.left - 1 || x > this.width) continue;
       context.fillStyle = c.warn;
       context.beginPath(); context.moveTo(x, y); context.lineTo(x - 5, y + 9); context.lineTo(x + 5, y + 9); context.fill();
-      const text = act >= ON_SERVER ? ACTS[act] : `${ACTS[act]} ${track.label(track.who(event))}`;
+      const text = act >= ON_SERVER ? ACTS[act] : `${ACTS[act]} ${track.victim(event)}`;
       if (x > free) {
         context.fillStyle = c.card;
         const width = context.measureText(text).width;
@@ -468,9 +507,9 @@ export function isFenced(track, event) {
   return track.kind(event) === KIND.Denied && track.a(event) === WRITE;
 }
 
-const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0, 10];
+const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0, 10, 1];
 const LABELS = [() => "", () => "waits", (t) => t > 0 ? `holds ${t}` : "holds", (t) => `jeopardy ${t}`, (t) => `stale ${t}`, () => "no lock",
-  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => "", (t) => t > 0 ? `stale ${t}, paused` : "stale, paused"];
+  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => "", (t) => t > 0 ? `stale ${t}, paused` : "stale, paused", () => ""];
 
 /** A fill for each shade: colour and pattern. */
 export function patterns(context, c, ratio) {
@@ -491,7 +530,7 @@ export function patterns(context, c, ratio) {
   const bars = (t) => t.fillRect(0, 0, 3, 8);
   const check = (t) => { slash(t); for (const at of [-8, 0, 8]) { t.beginPath(); t.moveTo(at, 0); t.lineTo(at + 8, 8); t.stroke(); } };
   return [c.card, make(c.quiet, c.wait, dots), c.held, make(c.held, c.warn, slash), make(c.card, c.bad, slash), make(c.quiet, c.bare, slash),
-    make(c.quiet, c.gone, bars), make(c.quiet, c.held, bars), make(c.quiet, c.gone, check), c.rule, make(c.card, c.bad, bars)];
+    make(c.quiet, c.gone, bars), make(c.quiet, c.held, bars), make(c.quiet, c.gone, check), c.rule, make(c.card, c.bad, bars), make(c.quiet, c.wait, dots)];
 }
 
 function cross(context, x, y, size, colour) {

@@ -70,7 +70,8 @@ export function showOutcome() {
 }
 
 function people(track) {
-  return `${track.clients} client${track.clients > 1 ? "s" : ""}${track.crowd ? ` and a crowd of ${track.crowd.toLocaleString("en")}` : ""}`;
+  const processes = Math.ceil(track.clients / track.tasks), many = (count, what) => `${count} ${what}${count > 1 ? (what === "process" ? "es" : "s") : ""}`;
+  return `${track.tasks > 1 ? `${many(track.clients, "task")} of ${many(processes, "process")}` : many(track.clients, "client")}${track.crowd ? ` and a crowd of ${track.crowd.toLocaleString("en")}` : ""}`;
 }
 
 function firstBad(track) {

@@ -70,7 +70,7 @@ function render() {
   state.shownAt = at;
   for (const [side, one] of state.tracks.entries()) one.play.seek(side === state.side ? state.count : one.countAt(state.now));
   const clients = track.play.clients();
-  panels.showLine(track, state.now);
+  panels.showLine(track, state.now, clients);
   panels.showStore(track);
   panels.showResource(track.play, track, state.count);
   panels.showCode(track.play, state.chosen, clients);

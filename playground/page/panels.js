@@ -1,5 +1,5 @@
 // What stands beside the lanes: the line, the store, the resource, the code, the counters.
-import { KIND, SHADES, WRITES, isOver } from "./lanes.js";
+import { KIND, SHADE, SHADES, WRITES, isOver } from "./lanes.js";
 
 const $ = (id) => document.getElementById(id);
 const NEVER = 0xffffffff;
@@ -22,16 +22,17 @@ function fill(list, items) {
   }));
 }
 
-export function showLine(track, now) {
+export function showLine(track, now, clients) {
   const { play } = track;
-  const line = play.line(), items = [], isSale = play.get("work");
+  const line = play.line(), behind = behindClaims(track, line, clients), items = [], isSale = play.get("work");
   const names = new Set();
   for (let at = 0; at < line.length; at += 6) names.add(line[at + 3]);
   for (let at = 0; at < line.length && items.length < 9; at += 6) {
     const [who, weight, token, name, until] = line.slice(at, at + 6);
     const left = !until ? "" : until > now ? `${((until - now) / 1000).toFixed(1)} s` : "over";
     const what = token ? `holds, token ${token}` : isSale === "pages" && weight > 1 ? "waits to write" : "waits";
-    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, track.label(who), names.size > 1 ? `${what} · ${name + 1}` : what, left] });
+    const all = [what, names.size > 1 ? name + 1 : "", behind.get(who) ? `${behind.get(who)} behind it` : ""].filter(Boolean).join(" · ");
+    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, track.label(who), all, left] });
   }
   const rest = line.length / 6 - items.length;
   if (rest > 0) items.push({ className: "more", text: `and ${rest} more` });
@@ -41,14 +42,25 @@ export function showLine(track, now) {
   put($("capacity"), line.length ? `· capacity ${capacity > 1e9 ? "all readers, or one writer" : capacity} · leases end in` : "");
 }
 
+/** How many wait in a local line behind the last claim that its process has in the line of their name. */
+function behindClaims(track, line, clients) {
+  const last = new Map(), behind = new Map(), of = (lane) => `${track.process(lane)} ${lane % track.segments}`;
+  for (let at = 0; at < line.length; at += 6) last.set(of(line[at]), line[at]);
+  for (let lane = 0; lane < track.lanes; lane++) {
+    const claim = last.get(of(lane));
+    if (clients[lane * 6] === SHADE.Behind && claim !== undefined) behind.set(claim, (behind.get(claim) ?? 0) + 1);
+  }
+  return behind;
+}
+
 function noLine({ play, hasLine }) {
   if (play.get("policy") === "none") return "There is no lock, so there is no line.";
   return hasLine ? "Nobody stands here." : "This policy keeps no line: the quickest is next.";
 }
 
-export function showStore({ play, clients, crowd }) {
+export function showStore({ play, clients, tasks, crowd }) {
   const kept = play.store();
-  put($("store"), crowd ? kept.replace(new RegExp(`\\bc${clients + 1}\\b`, "g"), "crowd") : kept);
+  put($("store"), crowd ? kept.replace(new RegExp(`\\bc${Math.ceil(clients / tasks) + 1}\\b`, "g"), "crowd") : kept);
 }
 
 export function showResource(play, track, count) {
@@ -124,7 +136,7 @@ export function showCode(play, who, clients) {
   });
 }
 
-const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["rounds per second", -1], ["messages", 6],
+const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["rounds per second", -1], ["requests to the store", 17], ["passed on in a process", 18], ["messages", 6],
   ["messages per hold", 8], ["wait, p50", 9, false, " ms"], ["wait, p99", 10, false, " ms"], ["longest wait", 11, false, " ms"], ["fairness (Jain)", 12, false, " %"], ["waiting now", 13]];
 
 export function showCounters(tracks, now) {

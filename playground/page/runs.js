@@ -1,7 +1,8 @@
 // Opens runs: a lesson, a link, a saved history, one policy beside another.
-import { Play, changed } from "./playground.js";
+import { Play } from "./playground.js";
 import { policies, showChoices } from "./choices.js";
 import { History } from "./history.js";
+import { withPolicy, withTasks } from "./knobs.js";
 import { Track } from "./lanes.js";
 import { lessons, nearestLesson, showLesson } from "./lesson.js";
 import * as link from "./link.js";
@@ -103,6 +104,7 @@ function heightOf(tracks) {
 function nameOf(one) {
   const policy = policies.find(([word]) => word === one.get("policy"))?.[1] ?? "", more = [];
   if (one.get("renew") === "0" && policy.includes("SET")) more.push("not renewed");
+  if (one.get("policy") === "cohort") more.push(`linger ${one.get("linger")} ms`);
   if (one.get("segments") !== "1") more.push(`${one.get("segments")} segments`);
   return [policy, ...more].join(", ");
 }
@@ -120,11 +122,12 @@ export function nextLesson() {
 }
 
 export function compare(word) {
-  const run = state.tracks[0].play.link();
+  let run = state.tracks[0].play.link();
   if (word === "lesson" && state.lesson) return go({ lesson: state.lesson.id });
   if (word === "before") return;
   try {
-    const beside = word ? changed(run, "policy", word) : "", at = state.now;
+    if (word === "cohort") run = withTasks(run); // the same tasks above and below
+    const beside = word ? withPolicy(run, word) : "", at = state.now;
     state.before = null;
     go({ run, beside });
     if (at) seekTime(0);

@@ -28,9 +28,9 @@ export function showScheduler() {
   for (let who = 0; who < track.lanes; who++) {
     const shade = clients[who * 6], listing = track.play.listing(who).split("\n");
     const state = isOver(shade) ? SHADES[shade] : track.play.can_step(who) ? nextLine(listing, clients[who * 6 + 1]) : "waits";
-    buttons.push(make(`c${who + 1}`, `s${who}`, state, isOver(shade) || !track.play.can_step(who)));
+    buttons.push(make(track.label(who), `s${who}`, state, isOver(shade) || !track.play.can_step(who)));
   }
-  for (let who = 0; who < track.lanes; who++) if (!isOver(clients[who * 6]) && (clients[who * 6 + 2] || believes(clients[who * 6]))) buttons.push(make(`c${who + 1} pauses past its lease`, `p${who}`), make(`c${who + 1} dies`, `k${who}`));
+  for (let who = 0; who < track.lanes; who++) if (!isOver(clients[who * 6]) && (clients[who * 6 + 2] || believes(clients[who * 6]))) buttons.push(make(`${track.process(who)} pauses past its lease`, `p${who}`), make(`${track.process(who)} dies`, `k${who}`));
   $("choices").replaceChildren(...buttons);
 }
 

@@ -29,7 +29,8 @@ function figures(track) {
   const work = track.play.get("work"), permits = Number(track.play.get("permits")), crowd = Number(track.play.get("crowd"));
   const [text, isBad] = work === "sale" ? [`${sold} sold of ${initial}`, sold > initial] : work === "seats" ? [`${most} sat at ${permits} counters`, most > permits]
     : work === "cache" ? [`database ${database} ${database === cache ? "=" : "≠"} cache ${cache}`, database !== cache] : [work === "history" ? "" : `${accepted} written`, wrong > 0];
-  const more = [crowd ? `the lowest lane stands for ${crowd.toLocaleString("en")} more` : "", refused ? `${refused} refused by the fence` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""];
+  const now = track.countAt(state.now), passed = track.passes.filter((event) => event < now).length;
+  const more = [crowd ? `the lowest lane stands for ${crowd.toLocaleString("en")} more` : "", refused ? `${refused} refused by the fence` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : "", passed ? `${passed} passed on inside a process` : ""];
   return { text, more: more.filter(Boolean), isBad: isBad || wrong > 0 };
 }
 

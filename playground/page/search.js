@@ -14,7 +14,7 @@ export function setUpSearch({ policies, open, current }) {
     worker.onmessage = ({ data }) => report(data);
     worker.onerror = (event) => { isBusy(false); say(`The search could not start: ${event.message ?? "the worker failed"}.`); };
     const value = (id) => $(id).value, promise = Number(value("hunt-promise"));
-    const link = `v2;policy=${value("hunt-policy")};clients=${value("hunt-clients")};fence=${value("hunt-fence")}${promise === 1 ? ";stock=1" : ""}`;
+    const link = `v2;policy=${value("hunt-policy")};clients=${value("hunt-clients")};fence=${value("hunt-fence")}${value("hunt-policy") === "cohort" ? ";tasks=2" : ""}${promise === 1 ? ";stock=1" : ""}`;
     found = "";
     $("hunt-open").hidden = true;
     isBusy(true);

@@ -47,8 +47,10 @@ pub struct Client {
     pub crossed: bool,
     /// Whether its lease ended while it held.
     pub outlived: bool,
-    /// The number of its session: a new one after each end.
+    /// The number of its session: a new one after each end. The tasks of a process share the session of its first lane.
     pub session: u32,
+    /// The number of the newest session that the store knows.
+    pub opened: u32,
     /// The number of its claim, for each of its locks; 0: none.
     pub claims: [u32; 2],
     /// Until when it may trust its lock, by its own clock.
@@ -92,6 +94,7 @@ impl Client {
             crossed: false,
             outlived: false,
             session: 1,
+            opened: 0,
             claims: [0; 2],
             trusted_until: 0,
             is_in_jeopardy: false,
@@ -139,8 +142,8 @@ impl Client {
     }
 }
 
-/// What a client is called.
+/// What a process is called.
 #[must_use]
-pub(crate) fn name(who: u16) -> String {
-    format!("c{}", who + 1)
+pub(crate) fn name(process: u16) -> String {
+    format!("c{}", process + 1)
 }

@@ -100,6 +100,10 @@ mod tests {
         ("two-locks", |it, beside| it.sold < 10 && it.waiting == 3 && beside.sold == 10),
         ("commit", |it, beside| it.sold > 10 && it.wrong > 0 && beside.sold == 10),
         ("segments", |it, beside| it.sold == 80 && beside.sold == 80 && it.max_wait > 5 * beside.max_wait),
+        ("cohort", |it, beside| {
+            let is_quicker = beside.requests * 3 < it.requests && beside.p50 * 2 < it.p50;
+            is_quicker && beside.max_wait > it.max_wait && beside.max_wait < 1_300 && beside.wrong == 0
+        }),
         ("atomic", |it, beside| it.sold == 10 && it.wrong == 0 && it.messages * 2 < beside.messages),
         ("version", |it, beside| it.sold == 10 && it.wrong == 0 && beside.sold == 10),
         ("cache", |it, beside| it.database != it.cache && beside.database == beside.cache),

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod client;
+mod cohort;
 mod draw;
 mod ids;
 mod lessons;
@@ -24,6 +25,7 @@ mod view;
 mod why;
 
 pub use client::{Client, Doing};
+pub use cohort::{Cohort, MOST_PASSES, Reason, Turn};
 pub use lessons::{Lesson, filled, lessons};
 pub use machine::{Counters, Machine, Message};
 pub use policy::{POLICIES, Policy};

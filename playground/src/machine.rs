@@ -6,13 +6,18 @@
 
 mod acting;
 mod client_side;
+mod local_line;
 mod server_side;
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::hash::Hash;
+use std::ops::Range;
+
+use tidelock_model::{ClaimId, Token};
 
 use crate::client::{Client, Doing};
+use crate::cohort::{self, Cohort};
 use crate::program::{Op, Program};
 use crate::record::{Event, Kind, NONE, Record, Shade};
 use crate::resource::Resource;
@@ -20,7 +25,7 @@ use crate::server::Server;
 use crate::settings::{Choice, Settings, Work};
 
 /// A message of one operation: to the server, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub(crate) op: Op,
     /// The client's turn when it was sent.
@@ -37,7 +42,7 @@ pub struct Message {
     cause: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 enum Item {
     /// A client's next step, in this turn.
     Run(u32),
@@ -65,7 +70,38 @@ enum Item {
     Act(u16),
     /// A pause is over: cause.
     Resume(u32),
+    /// The linger of a hold may be over in this local line.
+    Lingered(u16),
 }
+
+/// An item in the queue. The earliest is the greatest; of those of one moment, the one that was put in first.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    at: u32,
+    number: u32,
+    who: u16,
+    item: Item,
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Queued {}
 
 /// What is counted while it runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +118,10 @@ pub struct Counters {
     pub rounds: u32,
     /// Times a client lost its lock.
     pub losses: u32,
+    /// Requests to the store.
+    pub requests: u32,
+    /// Times a hold was passed on inside a process.
+    pub passes: u32,
 }
 
 /// The whole simulation at one moment.
@@ -94,13 +134,15 @@ pub struct Machine {
     pub now: u32,
     /// All clients.
     pub clients: Vec<Client>,
+    /// The local lines: those of each process, one after the other.
+    cohorts: Vec<Cohort>,
     /// All servers that keep locks.
     pub servers: Vec<Server>,
     /// What is protected.
     pub resource: Resource,
     /// What was counted.
     pub counters: Counters,
-    queue: BinaryHeap<Reverse<(u32, u32, u16, Item)>>,
+    queue: BinaryHeap<Queued>,
     queued: u32,
     /// Whether replicas are kept: only if one may take over.
     replicates: bool,
@@ -118,6 +160,7 @@ impl Machine {
             reader: Program::of(settings, true),
             now: 0,
             clients,
+            cohorts: Self::cohorts(settings),
             servers: (0..settings.policy.servers()).map(|_| Server::new()).collect(),
             resource: Resource::new(settings.stock, settings.segments),
             counters: Counters::default(),
@@ -162,10 +205,10 @@ impl Machine {
     /// Carries out the earliest item. False: nothing is left to happen before this moment.
     pub fn step(&mut self, before: u32, record: &mut Record) -> bool {
         match self.queue.peek() {
-            Some(Reverse((at, ..))) if *at < before => {}
+            Some(next) if next.at < before => {}
             _ => return false,
         }
-        let Some(Reverse((at, _, who, item))) = self.queue.pop() else { return false };
+        let Some(Queued { at, who, item, .. }) = self.queue.pop() else { return false };
         self.now = at;
         self.handle(who, item, record);
         true
@@ -205,9 +248,9 @@ impl Machine {
     /// Whether a server keeps something for this client that ends with its lease.
     #[must_use]
     pub fn has_lease(&self, who: u16) -> bool {
-        let me = self.owner(who);
+        let (me, process) = (self.owner(who), self.settings.process(who));
         self.servers.iter().any(|server| {
-            let is_session = |id: tidelock_model::SessionId| crate::ids::owner(id) == who;
+            let is_session = |id: tidelock_model::SessionId| crate::ids::owner(id) == process;
             let owns_key = server.key.owner == Some(me) && server.key.until.is_some();
             owns_key || server.world.sessions().any(|(id, _)| is_session(id))
         })
@@ -229,6 +272,7 @@ impl Machine {
             for client in &self.clients {
                 client.key().hash(hasher);
             }
+            self.cohorts.iter().for_each(|cohort| cohort.mix(self.now, hasher));
             for server in &self.servers {
                 server.world.hash(hasher);
                 server.key.hash(hasher);
@@ -271,6 +315,7 @@ impl Machine {
             Item::Timeout(turn, cause) => self.timed_out(who, turn, cause, record),
             Item::Keeper => self.keep(who, record),
             Item::Deadline(until) => self.deadline(who, until, record),
+            Item::Lingered(cohort) => self.next_leads(cohort.into(), record),
             Item::Ends(server) => self.ends(server, record),
             // Not if it was killed meanwhile.
             Item::Starts(server) if self.servers[usize::from(server)].down_until <= self.now => {
@@ -291,7 +336,7 @@ impl Machine {
 
     fn push(&mut self, at: u32, who: u16, item: Item) {
         self.queued += 1;
-        self.queue.push(Reverse((at, self.queued, who, item)));
+        self.queue.push(Queued { at, number: self.queued, who, item });
     }
 
     fn note(&self, kind: Kind, who: u16, a: u32, b: u32, cause: u32, record: &mut Record) -> u32 {
@@ -318,6 +363,21 @@ impl Machine {
 
     fn client_mut(&mut self, who: u16) -> &mut Client {
         &mut self.clients[usize::from(who)]
+    }
+
+    /// The lanes that share a session with this one: the tasks of its process, if they use Tidelock.
+    fn family(&self, who: u16) -> Range<u16> {
+        if self.settings.policy.has_line() { self.process_of(who) } else { who..who + 1 }
+    }
+
+    /// The lanes of this one's process.
+    fn process_of(&self, who: u16) -> Range<u16> {
+        self.settings.lanes_of(self.settings.process(who))
+    }
+
+    /// The lane whose session number and keeper are its family's.
+    fn home(&self, who: u16) -> u16 {
+        self.family(who).start
     }
 
     fn is_scheduled(&self) -> bool {
@@ -371,6 +431,7 @@ impl Machine {
                     Shade::Held
                 }
             }
+            Doing::InLine if self.cohort_of(who).is_some() && client.claims[0] == 0 => Shade::Behind,
             _ if client.waits_since.is_some() => Shade::Waiting,
             _ if client.is_at_work => Shade::Bare,
             _ => Shade::Rest,
@@ -392,8 +453,30 @@ impl Machine {
             let line = self.servers[0].world.line(&self.name(who, slot));
             let id = self.claim(who, slot);
             let claim = line.and_then(|line| line.claim(id));
-            claim.and_then(|claim| claim.token).is_some_and(|held| held.store_order() as u32 == token)
+            claim.and_then(|claim| claim.token).is_some_and(|held| self.is_grant_of(held, token))
         })
+    }
+
+    /// The number of the token that a client has from this grant.
+    pub(crate) fn number(&self, token: Token) -> u32 {
+        let order = token.store_order() as u32;
+        if self.settings.policy == crate::policy::Policy::Cohort { cohort::token(order) } else { order }
+    }
+
+    /// Whether this number is of that grant, or of a pass of it.
+    pub(crate) fn is_grant_of(&self, token: Token, number: u32) -> bool {
+        let first = self.number(token);
+        first == number || (!self.cohorts.is_empty() && cohort::parts(first).0 == cohort::parts(number).0)
+    }
+
+    /// The lane whose claim this is: the task that waits with it or holds by it; of those that nobody knows any more, the
+    /// first one.
+    #[must_use]
+    pub fn lane_of(&self, id: ClaimId) -> Option<u16> {
+        let (slot, claim) = (usize::from(id.number as u16 & 1), (id.number >> 1) as u32);
+        let lanes = self.settings.lanes_of(crate::ids::owner(id.session));
+        let has_it = |who: &u16| self.client(*who).claims[slot] == claim;
+        lanes.clone().find(has_it).or_else(|| lanes.clone().next())
     }
 
     /// The value with which a client marks a key as its own.

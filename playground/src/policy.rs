@@ -9,6 +9,8 @@ pub enum Policy {
     Nothing,
     /// Tidelock's line: the model.
     Line,
+    /// The line, in which the tasks of a process stand behind one claim and pass its hold along.
+    Cohort,
     /// `SET NX PX`, poll, and a script that compares and deletes.
     SetNx,
     /// `SET NX` without a ttl.
@@ -48,9 +50,10 @@ pub enum Policy {
 }
 
 /// Every policy: its word in a link, and its name on the page.
-pub const POLICIES: [(Policy, &str, &str); 20] = [
+pub const POLICIES: [(Policy, &str, &str); 21] = [
     (Policy::Nothing, "none", "no lock"),
     (Policy::Line, "line", "Tidelock's line"),
+    (Policy::Cohort, "cohort", "Tidelock's cohort"),
     (Policy::SetNx, "setnx", "SET NX PX, polling"),
     (Policy::NoTtl, "nottl", "SET NX without a ttl"),
     (Policy::SetThenExpire, "expire", "SETNX, then EXPIRE"),
@@ -96,6 +99,7 @@ impl Policy {
         matches!(
             self,
             Self::Line
+                | Self::Cohort
                 | Self::Nested
                 | Self::Reentrant
                 | Self::EarlyRelease

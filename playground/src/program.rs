@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::settings::{Settings, Work};
 
 /// One request to a server or to the resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
     /// Stand in the line; the number is the slot of the client's lock.
@@ -125,7 +125,7 @@ impl Program {
     fn take(&mut self, policy: Policy, reads_only: bool) {
         match policy {
             Policy::Nothing | Policy::Version | Policy::Atomic => {}
-            Policy::Line | Policy::EarlyRelease => {
+            Policy::Line | Policy::Cohort | Policy::EarlyRelease => {
                 let text = if reads_only {
                     "  let guard = lock.read().await?;"
                 } else {
@@ -250,7 +250,7 @@ impl Program {
         }
         match settings.policy {
             Policy::Nothing | Policy::Version | Policy::Atomic => {}
-            Policy::Line | Policy::Reentrant => {
+            Policy::Line | Policy::Cohort | Policy::Reentrant => {
                 self.line("  guard.release().await?;").call(Op::Leave(0));
             }
             Policy::Nested => {

@@ -41,6 +41,12 @@ pub enum Kind {
     Oversold,
     /// Two clients believe that they hold: a = the other one.
     Overlap,
+    /// A task stands in the local line of its process: a = how many are ahead of it there.
+    Behind,
+    /// A task stands in the store's line for its process: a = why it does so now, as `crate::cohort::Reason`.
+    Leads,
+    /// A task passes its hold on: a = the new token, b = to whom.
+    Pass,
 }
 
 /// One thing that happened.
@@ -89,6 +95,8 @@ pub enum Shade {
     Ended,
     /// Stands still, believes that it holds, and the store has given the lock away.
     PausedStale,
+    /// Waits in the local line of its process, and not in the store's.
+    Behind,
 }
 
 /// A time during which a lane looks the same.

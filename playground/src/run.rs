@@ -58,6 +58,10 @@ pub struct Figures {
     pub database: u32,
     /// See `database`.
     pub cache: u32,
+    /// Requests to the store.
+    pub requests: u32,
+    /// Times a hold was passed on inside a process.
+    pub passes: u32,
 }
 
 /// In order. A heap sorts in a tenth of the code of the library's sort, and the module is loaded by everybody.
@@ -68,7 +72,7 @@ pub(crate) fn sorted(numbers: Vec<u32>) -> Vec<u32> {
 impl Figures {
     /// Each figure by its word in a lesson's text.
     #[must_use]
-    pub fn words(&self) -> [(&'static str, u32); 17] {
+    pub fn words(&self) -> [(&'static str, u32); 19] {
         [
             ("sold", self.sold),
             ("stock", self.stock),
@@ -87,6 +91,8 @@ impl Figures {
             ("seated", self.most_seated),
             ("database", self.database),
             ("cache", self.cache),
+            ("requests", self.requests),
+            ("passes", self.passes),
         ]
     }
 }
@@ -217,6 +223,8 @@ impl Run {
             most_seated: machine.resource.most_seated,
             database: machine.resource.database,
             cache: machine.resource.cache,
+            requests: machine.counters.requests,
+            passes: machine.counters.passes,
         }
     }
 

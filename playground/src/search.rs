@@ -203,15 +203,21 @@ mod tests {
 
     #[test]
     fn on_tidelocks_line_no_accepted_write_is_wrong() {
-        for link in
-            ["v2;policy=line;clients=3", "v2;policy=sorted;clients=2", "v2;policy=reentrant;clients=3"]
-        {
+        for link in [
+            "v2;policy=line;clients=3",
+            "v2;policy=cohort;clients=3;tasks=2",
+            "v2;policy=cohort;clients=3;tasks=3;linger=100",
+            "v2;policy=cohort;clients=3;tasks=2;linger=5000", // longer than a lease
+            "v2;policy=sorted;clients=2",
+            "v2;policy=reentrant;clients=3",
+        ] {
             assert_eq!(search(link, Promise::NoWrongWrite, 1, 0, 0), None, "{link}");
             assert_eq!(search(link, Promise::Loyalty, 1, 0, 0), None, "{link}");
             assert_eq!(search(link, Promise::Progress, 1, 1, 0), None, "{link}");
         }
         assert_eq!(search("v2;policy=line;clients=2", Promise::NoWrongWrite, 1, 1, 1), None);
         assert_eq!(search("v2;policy=line;clients=4", Promise::Exclusion, 0, 0, 0), None);
+        assert_eq!(search("v2;policy=cohort;clients=4;tasks=2", Promise::Exclusion, 0, 0, 0), None);
         assert_eq!(search("v2;policy=atomic;clients=4;stock=1", Promise::NoOversell, 0, 1, 0), None);
         assert_eq!(search("v2;policy=version;clients=4", Promise::NoWrongWrite, 1, 1, 0), None);
     }

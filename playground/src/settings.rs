@@ -7,6 +7,9 @@
 //! Only what differs from the default is written. A text with another version, an unknown word or a number out of
 //! range is an error, with a sentence for the reader.
 
+use std::ops::Range;
+
+use crate::client::name;
 use crate::policy::Policy;
 
 /// The version of the rules of a run. A link with another one could show another run, so it is refused. In v1 a crowd
@@ -144,6 +147,10 @@ pub struct Settings {
     pub clients: u16,
     /// How many more clients there are, all in one lane.
     pub crowd: u32,
+    /// How many of the clients are tasks of one process: the first so many, the next so many, and so on.
+    pub tasks: u16,
+    /// For how long the tasks of a process may pass a hold along.
+    pub linger: u32,
     /// How clients come.
     pub arrival: Arrival,
     /// The seed of all delays.
@@ -190,6 +197,8 @@ impl Default for Settings {
             flavour: Flavour::Push,
             clients: 2,
             crowd: 0,
+            tasks: 1,
+            linger: 400,
             arrival: Arrival::Steady,
             seed: 1,
             stock: 10,
@@ -213,9 +222,11 @@ impl Default for Settings {
 }
 
 /// The numbers of a link: word, smallest and greatest value.
-const NUMBERS: [(&str, u32, u32); 17] = [
+const NUMBERS: [(&str, u32, u32); 19] = [
     ("clients", 1, 200),
     ("crowd", 0, 100_000),
+    ("tasks", 1, 200),
+    ("linger", 0, 20_000),
     ("seed", 0, 999_999),
     ("stock", 0, 100_000),
     ("rounds", 0, 10_000),
@@ -316,6 +327,8 @@ impl Settings {
         match key {
             "clients" => self.clients = small,
             "crowd" => self.crowd = number,
+            "tasks" => self.tasks = small,
+            "linger" => self.linger = number,
             "seed" => self.seed = number,
             "stock" => self.stock = number,
             "rounds" => self.rounds = small,
@@ -339,6 +352,8 @@ impl Settings {
         match key {
             "clients" => self.clients.into(),
             "crowd" => self.crowd,
+            "tasks" => self.tasks.into(),
+            "linger" => self.linger,
             "seed" => self.seed,
             "stock" => self.stock,
             "rounds" => self.rounds.into(),
@@ -416,6 +431,32 @@ impl Settings {
     #[must_use]
     pub const fn lanes(&self) -> u16 {
         self.clients + (self.crowd > 0) as u16
+    }
+
+    /// The process of this lane. The crowd is one of its own.
+    #[must_use]
+    pub const fn process(&self, who: u16) -> u16 {
+        if self.is_crowd(who) { self.clients.div_ceil(self.tasks) } else { who / self.tasks }
+    }
+
+    /// The lanes of this process.
+    #[must_use]
+    pub fn lanes_of(&self, process: u16) -> Range<u16> {
+        let first = u32::from(process) * u32::from(self.tasks);
+        if first >= self.clients.into() {
+            return self.clients..self.lanes();
+        }
+        first as u16..(first + u32::from(self.tasks)).min(self.clients.into()) as u16
+    }
+
+    /// What a lane is called: by its process, and if that has several tasks, by the task.
+    #[must_use]
+    pub(crate) fn name(&self, who: u16) -> String {
+        let process = name(self.process(who));
+        if self.tasks == 1 || self.is_crowd(who) {
+            return process;
+        }
+        format!("{process}.{}", who % self.tasks + 1)
     }
 
     /// Whether this lane is the crowd's.
@@ -525,7 +566,7 @@ mod tests {
     }
 
     /// What the runs of some links are under this version: their events, mixed.
-    const RULES: (&str, u32) = ("v2", 1_807_696_432);
+    const RULES: (&str, u32) = ("v2", 2_338_917_831);
 
     #[test]
     fn who_changes_the_rules_raises_the_version() {
@@ -536,6 +577,7 @@ mod tests {
             "policy=setnx;clients=3;crowd=50;do=900.pause.0.3000,1500.kill.1.0",
             "policy=redlock;clients=3;do=160.jump.0.3000,1400.restart.1.0",
             "policy=line;clients=2;rounds=1;fence=1;steps=s0s0p0s1s1s0s1",
+            "policy=cohort;clients=5;tasks=3;crowd=90;linger=250;loss=4;do=900.cancel.0.0,1700.pause.1.3000",
         ];
         let print =
             |link| crate::Run::new(&Settings::read(&format!("{VERSION};{link}")).unwrap()).fingerprint();

@@ -124,10 +124,15 @@ impl Play {
         for (name, line) in server.world.lines() {
             for claim in &line.claims {
                 let until = server.world.session(claim.id.session).map_or(0, tidelock_model::Session::until);
+                let who = self.moment.lane_of(claim.id);
+                let held = who.map_or(0, |who| self.moment.clients[usize::from(who)].token());
+                let token = claim.token.map_or(0, |token| {
+                    if self.moment.is_grant_of(token, held) { held } else { self.moment.number(token) }
+                });
                 numbers.extend([
-                    (claim.id.session.get() & 0xffff) as u32,
+                    who.unwrap_or_else(|| crate::ids::owner(claim.id.session)).into(),
                     claim.weight.get(),
-                    claim.token.map_or(0, |token| token.store_order() as u32),
+                    token,
                     (*name).into(),
                     server.of_run(until as u32),
                     line.capacity.get(),

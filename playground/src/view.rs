@@ -74,7 +74,8 @@ fn of_lines(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
 fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
     let key = &server.key;
     if let Some(owner) = key.owner {
-        let value = if settings.policy == Policy::ThreadId { "thread 1".to_owned() } else { client(owner) };
+        let value =
+            if settings.policy == Policy::ThreadId { "thread 1".to_owned() } else { settings.name(owner) };
         let ttl = key.until.map_or_else(
             || "no ttl".to_owned(),
             |until| format!("ttl {} ms", until.saturating_sub(server.world.now() as u32)),
@@ -83,7 +84,7 @@ fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
         lines.push(format!("{name} = \"{value}\"  {ttl}"));
     }
     if !key.readers.all().is_empty() {
-        let readers: Vec<String> = key.readers.all().iter().map(|who| client(*who)).collect();
+        let readers: Vec<String> = key.readers.all().iter().map(|who| settings.name(*who)).collect();
         lines.push(format!("readers = {}", joined(&readers, " ")));
     }
     if !key.watchers.all().is_empty() {

@@ -1,6 +1,8 @@
 //! What an event is, in a sentence, and which events led to it.
 
-use crate::client::name as client;
+mod local_line;
+
+use crate::client::name as process;
 use crate::machine::Machine;
 use crate::program::Op;
 use crate::record::{Event, Kind, NONE};
@@ -15,7 +17,7 @@ impl Run {
     #[must_use]
     pub fn sentence(&self, number: u32) -> String {
         let Some(event) = self.record.events.get(number as usize) else { return String::new() };
-        let who = self.client(event.who);
+        let who = if self.is_of_process(event) { self.process(event.who) } else { self.client(event.who) };
         let sentence = match event.kind {
             Kind::Call => format!("{who} sends: {}.", request(event.a)),
             Kind::Done => self.done(event, &who),
@@ -55,6 +57,9 @@ impl Run {
             Kind::Overlap => {
                 format!("Two believe that they hold: {who}, and {} still.", self.client(event.a as u16))
             }
+            Kind::Behind => local_line::behind(event, &who),
+            Kind::Leads => self.leads(event, &who),
+            Kind::Pass => self.pass(event, &who),
         };
         match sentence.strip_prefix("the ") {
             Some(rest) => format!("The {rest}"), // the crowd, at the beginning of a sentence
@@ -63,7 +68,36 @@ impl Run {
     }
 
     fn client(&self, who: u16) -> String {
-        if self.settings().is_crowd(who) { "the crowd".to_owned() } else { client(who) }
+        if self.settings().is_crowd(who) { "the crowd".to_owned() } else { self.settings().name(who) }
+    }
+
+    /// What the process of this client is called.
+    fn process(&self, who: u16) -> String {
+        if self.settings().is_crowd(who) {
+            "the crowd".to_owned()
+        } else {
+            process(self.settings().process(who))
+        }
+    }
+
+    /// Whether this concerns every task of a process: what is done to it, and what becomes of its session.
+    fn is_of_process(&self, event: &Event) -> bool {
+        let is_of_session = match event.kind {
+            Kind::Expired => true,
+            Kind::Call | Kind::Done | Kind::Denied | Kind::Dropped => event.a & 0xff == Op::Renew.code(),
+            Kind::Act => {
+                return event.a < Act::Restart as u32
+                    && ![Act::LoseReply as u32, Act::Cancel as u32].contains(&event.a);
+            }
+            _ => false,
+        };
+        is_of_session && self.settings().policy.has_line()
+    }
+
+    /// Whether a lease of the first is one of the second.
+    fn is_its_lease(&self, one: u16, other: u16) -> bool {
+        let settings = self.settings();
+        one == other || (settings.policy.has_line() && settings.process(one) == settings.process(other))
     }
 
     /// The events that led to this one, newest first, itself included. A wrong write has a second root: the write that
@@ -88,6 +122,7 @@ impl Run {
                 // A read or a write that the fence refuses.
                 Kind::Denied if matches!(event.a, 12 | 13) => chain.extend(self.end_of_hold(event.who, at)),
                 Kind::Overlap => chain.extend(self.reasons(event, at)),
+                Kind::Pass => chain.extend(self.grant_of(event.a, at)),
                 // More is sold than there is because an update was lost before.
                 Kind::Oversold => {
                     before = self.newest(at, |event| event.kind == Kind::Wrong).unwrap_or(before);
@@ -118,7 +153,7 @@ impl Run {
                 format!("{who} joins the line. Nobody is ahead: it holds, with token {}.", event.b)
             }
             0 => format!("{who} joins the line, and waits: somebody is ahead."),
-            1 => format!("{who} leaves the line."),
+            1 => format!("{who} leaves the line.{}", self.given_back(event)),
             2 if event.b > 0 => format!("{who} looks: it is its turn, with token {}.", event.b),
             2 => format!("{who} looks: it still waits."),
             3 => format!("{who} renews its lease for {} ms.", self.settings().ttl),
@@ -278,8 +313,8 @@ impl Run {
     fn reasons(&self, overlap: &Event, before: u32) -> Vec<u32> {
         let rival = overlap.a as u16;
         let is_end = |event: &Event| match event.kind {
-            Kind::Expired => event.who == rival,
-            Kind::Act => event.a >= Act::Restart as u32 || event.who == rival,
+            Kind::Expired => self.is_its_lease(event.who, rival),
+            Kind::Act => event.a >= Act::Restart as u32 || self.is_its_lease(event.who, rival),
             _ => false,
         };
         let hold = self.hold_of(rival, before);
@@ -288,7 +323,8 @@ impl Run {
 
     /// When the lease of a client ended that still believed that it held.
     fn end_of_hold(&self, who: u16, before: u32) -> Option<u32> {
-        let end = self.newest(before, |event| event.kind == Kind::Expired && event.who == who);
+        let is_end = |event: &Event| event.kind == Kind::Expired && self.is_its_lease(event.who, who);
+        let end = self.newest(before, is_end);
         end.filter(|end| self.hold_of(who, before) < Some(*end))
     }
 

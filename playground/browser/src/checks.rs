@@ -31,6 +31,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
         Box::pin(choices(page))
     }),
     ("clicking an event answers why, and chooses its client", |page| Box::pin(why(page))),
+    ("a hold is passed on inside a process, and says why", |page| Box::pin(cohort(page))),
     ("every badge of a write answers why", |page| Box::pin(badges(page))),
     ("a lesson that has played shows the worst that happened", |page| Box::pin(concludes(page))),
     ("the button says where it leads, and pressed twice passes over no lesson", |page| Box::pin(next(page))),
@@ -220,6 +221,7 @@ async fn search(page: &Page) -> Result<()> {
         (set("none", 2, 0, 0, 0), "Broken, in 4 steps"),
         (set("line", 3, 1, 2, 0), "Kept, in every order"),
         (set("line", 4, 0, 2, 2), "Kept, in every order"),
+        (set("cohort", 3, 1, 2, 0), "Kept, in every order"),
         (set("blinddel", 3, 1, 0, 3), "Broken, in 7 steps"),
         (set("line", 3, 1, 0, 0), "Broken, in 7 steps"),
     ];
@@ -362,6 +364,7 @@ async fn choices(page: &Page) -> Result<()> {
         ("flavour", &["push", "watch", "range", "poll"]),
         ("arrival", &["steady", "once", "poisson", "bursts"]),
         ("crowd", &["0", "5000"]),
+        ("tasks", &["2", "1"]),
         ("clients", &["1", "200"]),
     ] {
         page.load("#run=v2;policy=line;clients=3;seed=2&at=0").await?;
@@ -422,6 +425,67 @@ async fn why(page: &Page) -> Result<()> {
         same("chosen", &page.ask(CHOSEN).await?, &json!(["0", "0"]))?;
     }
     Ok(())
+}
+
+const PASS: u8 = 19;
+const LEADS: u8 = 18;
+/// Where a figure is: the requests to the store, and how often a hold was passed on.
+const FIGURES: &str =
+    "return playground.state.tracks.map((track) => [track.play.figures()[17], track.play.figures()[18]])";
+
+async fn cohort(page: &Page) -> Result<()> {
+    page.load("#run=v2;policy=cohort;clients=5;tasks=4;hold=60;gap=60;stock=100&at=99999").await?;
+    page.settle().await?;
+    click_mark(page, PASS, 0).await?;
+    let said = page.text("why-text").await?;
+    ensure(
+        said.contains("passes the hold on inside its process, to c1.")
+            && said.contains("pass 1 of at most 31"),
+        || said.clone(),
+    )?;
+    let causes = page.text("why-chain").await?;
+    ensure(causes.contains("holds the lock, with token 32"), || format!("what led to a pass: {causes}"))?;
+    click_mark(page, LEADS, 1).await?;
+    let said = page.text("why-text").await?;
+    ensure(said.starts_with("The linger of 400 ms is over: c1."), || said.clone())?;
+    // Who waits inside its process is in the table, and in the line behind the claim of its process.
+    page.ask("document.getElementById('as-table').open = true; playground.seekTime(600)").await?;
+    page.settle().await?;
+    let rows = page.text("rows").await?;
+    ensure(rows.contains("c1.4") && rows.contains("waits in its process"), || rows.clone())?;
+    let line = page.text("line").await?;
+    ensure(line.contains("behind it"), || line.clone())?;
+    // The linger can be set, and is in the link.
+    for (linger, passes) in [("0", false), ("2000", true)] {
+        page.ask(&format!(
+            "const field = [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === 'linger').lastChild; \
+             field.value = '{linger}'; field.dispatchEvent(new Event('change', {{ bubbles: true }})); playground.play(false)"
+        ))
+        .await?;
+        page.press(END).await?;
+        let figures = page.ask(FIGURES).await?;
+        let passed = figures[0][1].as_u64().unwrap_or(0);
+        ensure((passed > 20) == passes && (passed > 0) == passes, || format!("linger {linger}: {figures}"))?;
+        let hash = page.ask("return location.hash").await?;
+        ensure(hash.as_str().is_some_and(|hash| hash.contains(&format!("linger={linger}"))), || {
+            hash.to_string()
+        })?;
+    }
+    // Beside the strict line both have the same tasks, and the store has fewer requests.
+    page.load("#run=v2;policy=line;clients=6;hold=40&at=0").await?;
+    let shown = "return [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === 'linger').checkVisibility()";
+    page.ask("document.getElementById('settings').open = true").await?;
+    same("the linger of a strict line", &page.ask(shown).await?, &json!(false))?;
+    page.ask("const list = document.getElementById('compare'); list.value = 'cohort'; list.dispatchEvent(new Event('change'))")
+        .await?;
+    page.press(END).await?;
+    let tasks = page.ask("return playground.state.tracks.map((track) => track.tasks)").await?;
+    same("tasks", &tasks, &json!([3, 3]))?;
+    let figures = page.ask(FIGURES).await?;
+    let [above, below] = [0, 1].map(|side| figures[side][0].as_f64().unwrap_or(0.0));
+    ensure(below * 1.3 < above, || format!("requests above and below: {above}, {below}"))?;
+    let counters = page.text("counters").await?;
+    ensure(counters.contains("passed on in a process"), || counters.clone())
 }
 
 async fn badges(page: &Page) -> Result<()> {

@@ -20,15 +20,15 @@ impl Machine {
         let who = action.who.min(self.settings.lanes() - 1);
         let event = self.note(Kind::Act, action.who, action.act as u32, by, FIRST, record);
         match action.act {
-            Act::Pause => self.pause(who, by, event, record),
+            Act::Pause | Act::Partition | Act::Heal | Act::Slow | Act::Fast => {
+                for task in self.process_of(who) {
+                    self.suffers(task, action.act, by, event, record);
+                }
+            }
             Act::Kill => self.kill_because(who, event, record),
-            Act::Partition => self.client_mut(who).cut_until = self.now + by,
             Act::LoseReply => self.client_mut(who).loses_reply = true,
             Act::Cancel => self.cancel(who, event, record),
-            Act::Slow => self.client_mut(who).second = 100 + by.min(1000),
-            Act::Fast => self.client_mut(who).second = 10_000 / (100 + by.min(1000)),
             Act::Skew => {} // nobody here counts by the wall clock
-            Act::Heal => self.client_mut(who).cut_until = self.now,
             Act::Restart => self.stop(server, self.now + by),
             Act::Stop => self.stop(server, u32::MAX),
             Act::Start => self.start(server as u8, record),
@@ -39,6 +39,19 @@ impl Machine {
             }
         }
         self.shade_all(record);
+    }
+
+    /// What is done to a process, at one of its tasks.
+    fn suffers(&mut self, who: u16, act: Act, by: u32, event: u32, record: &mut Record) {
+        let (now, percent) = (self.now, 100 + by.min(1000));
+        let client = self.client_mut(who);
+        match act {
+            Act::Partition => client.cut_until = now + by,
+            Act::Heal => client.cut_until = now,
+            Act::Slow => client.second = percent,
+            Act::Fast => client.second = 10_000 / percent,
+            _ => self.pause(who, by, event, record),
+        }
     }
 
     /// A server without a disk begins with nothing.
@@ -61,11 +74,13 @@ impl Machine {
     }
 
     fn pause(&mut self, who: u16, by: u32, event: u32, record: &mut Record) {
+        let until = self.now + by;
+        if self.client(who).doing != Doing::Dead {
+            self.client_mut(who).paused_until = until; // its keeper stands still, also if this task has ended
+        }
         if self.client(who).is_over() {
             return;
         }
-        let until = self.now + by;
-        self.client_mut(who).paused_until = until;
         self.push(until, who, Item::Resume(event));
         self.shade(who, record);
     }
@@ -76,15 +91,16 @@ impl Machine {
     }
 
     fn kill_because(&mut self, who: u16, event: u32, record: &mut Record) {
-        if self.client(who).doing == Doing::Ended {
-            return;
+        for who in self.process_of(who) {
+            let client = self.client_mut(who);
+            if client.doing != Doing::Ended {
+                client.doing = Doing::Dead;
+                client.because = event;
+                client.holds = [None; 2];
+                client.turn += 1;
+                self.shade(who, record);
+            }
         }
-        let client = self.client_mut(who);
-        client.doing = Doing::Dead;
-        client.because = event;
-        client.holds = [None; 2];
-        client.turn += 1;
-        self.shade(who, record);
     }
 
     /// A waiter changes its mind: Tidelock's claim leaves, a naive one gives back what it may have.
@@ -94,6 +110,7 @@ impl Machine {
             return;
         }
         let give_back = self.program(who).give_back;
+        self.leaves_local_line(who);
         let client = self.client_mut(who);
         client.waits_since = None;
         client.because = event;
@@ -114,23 +131,37 @@ impl Machine {
     /// A choice: this client stands still until its lease is over. All others live and renew meanwhile.
     pub(super) fn lapse(&mut self, who: u16, record: &mut Record) {
         let event = self.note(Kind::Act, who, Act::Pause as u32, self.settings.ttl, FIRST, record);
-        self.client_mut(who).because = event;
-        self.client_mut(who).paused_until = self.now + self.settings.ttl;
-        self.shade(who, record);
+        for who in self.family(who) {
+            self.client_mut(who).because = event;
+            self.client_mut(who).paused_until = self.now + self.settings.ttl;
+            self.shade(who, record);
+        }
         self.now += self.settings.ttl;
         for server in 0..self.servers.len() {
             self.lapse_in_line(who, server, event, record);
             self.lapse_at_key(who, server, event, record);
         }
-        let has_lost_place = self.client(who).doing == Doing::InLine && {
-            let (name, id) = (self.name(who, self.slot(who)), self.claim(who, self.slot(who)));
-            self.servers[0].world.line(&name).is_none_or(|line| line.claim(id).is_none())
-        };
-        if has_lost_place {
-            self.client_mut(who).session += 1;
-            self.stands_again(who, event, record);
+        let mut has_lost_place = false;
+        for task in self.family(who) {
+            if self.client(task).doing == Doing::InLine && !self.stands_in_line(task) {
+                has_lost_place = true;
+                self.stands_again(task, event, record);
+            }
         }
-        self.shade(who, record);
+        if has_lost_place {
+            let home = self.home(who);
+            self.client_mut(home).session += 1;
+            self.forget_cohorts(who);
+        }
+        for who in self.family(who) {
+            self.shade(who, record);
+        }
+    }
+
+    /// Whether the store has the claim for which this client waits.
+    fn stands_in_line(&self, who: u16) -> bool {
+        let (name, id) = (self.name(who, self.slot(who)), self.claim(who, self.slot(who)));
+        self.servers[0].world.line(&name).is_some_and(|line| line.claim(id).is_some())
     }
 
     fn lapse_in_line(&mut self, who: u16, server: usize, event: u32, record: &mut Record) {
@@ -140,9 +171,12 @@ impl Machine {
             let events = self.servers[server].step(Step::Pass(part));
             self.tell(&events, event, record);
             for session in &sessions {
-                let other = owner(*session);
-                if other != who && self.client(other).doing != Doing::Dead {
+                let lanes = self.settings.lanes_of(owner(*session));
+                if !lanes.contains(&who) && self.client(lanes.start).doing != Doing::Dead {
                     self.servers[server].step(Step::Renew(*session));
+                    for other in lanes {
+                        self.client_mut(other).trusted_until = self.now + self.settings.ttl;
+                    }
                 }
             }
         }

@@ -24,6 +24,13 @@ impl Machine {
             let pc = self.client(who).pc;
             let Some((_, what)) = self.program(who).steps.get(pc).copied() else { return };
             match what {
+                Do::Call(Op::Join(_)) if self.stands_in_local_line(who, record) => return,
+                Do::Call(Op::Leave(_)) if self.gives_back_locally(who, record) => {
+                    if self.client(who).holds_any() {
+                        return; // the crowd's lane, for the next one of it
+                    }
+                    self.client_mut(who).pc += 1;
+                }
                 Do::Call(op) => return self.call(who, op, record),
                 Do::DelIfRead if self.client(who).is_owner => return self.call(who, Op::Del, record),
                 Do::Rest if !self.is_scheduled() => return self.rest(who, record),
@@ -138,7 +145,7 @@ impl Machine {
     }
 
     /// Sends a request, and waits for its reply.
-    fn call(&mut self, who: u16, op: Op, record: &mut Record) {
+    pub(super) fn call(&mut self, who: u16, op: Op, record: &mut Record) {
         self.prepare(who, op);
         let client = self.client_mut(who);
         client.doing = Doing::Calling;
@@ -148,14 +155,16 @@ impl Machine {
     }
 
     /// What a client does before it sends.
-    fn prepare(&mut self, who: u16, op: Op) {
+    pub(super) fn prepare(&mut self, who: u16, op: Op) {
         let now = self.now;
+        let (tasks, task) = (u32::from(self.settings.tasks), u32::from(who - self.process_of(who).start));
         let commits_later = self.settings.policy == Policy::EarlyRelease;
         let gives_back = matches!(op, Op::Leave(_) | Op::Del | Op::DelMine(_) | Op::Get);
         let client = self.client_mut(who);
         match op {
             Op::Join(slot) => {
-                client.claims[usize::from(slot)] = client.rounds + 1; // chosen before anything is sent
+                // Chosen before anything is sent; no other task of the process has the same.
+                client.claims[usize::from(slot)] = client.rounds * tasks + task + 1;
                 client.waits_since.get_or_insert(now);
             }
             Op::SetTtl(_) | Op::Set | Op::Share => {
@@ -176,6 +185,7 @@ impl Machine {
     }
 
     fn send(&mut self, who: u16, op: Op, record: &mut Record) {
+        let session = self.session(who);
         let client = self.client(who);
         let slot = if let Op::Join(slot) | Op::Leave(slot) = op { slot } else { 0 };
         let value = match self.settings.work {
@@ -186,7 +196,7 @@ impl Machine {
         let message = Message {
             op,
             turn: client.turn,
-            session: client.session,
+            session,
             claim: client.claims[usize::from(slot)],
             value,
             version: client.read.1,
@@ -197,6 +207,7 @@ impl Machine {
         };
         let cause = client.because;
         let event = self.note(Kind::Call, who, op.code(), message.token, cause, record);
+        self.counters.requests += u32::from(op.server().is_some());
         match self.travel(who) {
             Some(at) => self.push(at, who, Item::Request(Message { cause: event, ..message })),
             None => self.is_lost(who, message, event, record),
@@ -209,8 +220,10 @@ impl Machine {
         let at = self.now.max(message.sent + PATIENCE);
         self.push(at, who, Item::Timeout(message.turn, lost));
         if message.op == Op::Renew {
-            self.client_mut(who).is_in_jeopardy = self.client(who).holds_any();
-            self.shade(who, record);
+            for who in self.family(who) {
+                self.client_mut(who).is_in_jeopardy = self.client(who).holds_any();
+                self.shade(who, record);
+            }
         }
     }
 
@@ -248,7 +261,16 @@ impl Machine {
     fn take_reply(&mut self, who: u16, message: Message, event: u32, record: &mut Record) {
         let is_yes = message.answer > 0;
         match message.op {
-            Op::Join(_) if message.answer == SESSION_OVER => self.is_over_at_the_store(who, event, record),
+            Op::Join(_) if message.answer == SESSION_OVER => {
+                self.is_over_at_the_store(who, event, record);
+                if !self.client(who).holds_any() {
+                    self.stands_again(who, event, record);
+                }
+            }
+            // It has joined for a process whose session has ended meanwhile.
+            Op::Join(_) if message.session != self.session(who) && self.family(who).len() > 1 => {
+                self.stands_again(who, event, record);
+            }
             Op::Join(slot) => self.stands(who, slot, message, event, record),
             Op::Look => self.looked(who, message, event, record),
             Op::SetTtl(_) if self.settings.policy == Policy::Redlock => {
@@ -318,13 +340,14 @@ impl Machine {
     }
 
     /// This client's turn has come.
-    fn enters(&mut self, who: u16, slot: u8, token: u32, cause: u32, record: &mut Record) {
+    pub(super) fn enters(&mut self, who: u16, slot: u8, token: u32, cause: u32, record: &mut Record) {
+        self.begins_turn(who);
         self.holds(who, slot, token, cause, record);
         self.watch_deadline(who);
         self.go_on(who, record);
     }
 
-    fn start_polling(&mut self, who: u16) {
+    pub(super) fn start_polling(&mut self, who: u16) {
         if self.settings.flavour == Flavour::Poll && !self.is_scheduled() {
             let mean = self.settings.poll;
             let client = self.client_mut(who);
@@ -362,6 +385,7 @@ impl Machine {
     /// The store says by itself that a client holds.
     pub(super) fn told(&mut self, who: u16, grant: (u8, u32, u32), cause: u32, record: &mut Record) {
         let (slot, claim, token) = grant;
+        let who = self.stands_for(who);
         let client = self.client(who);
         let is_waiting = matches!(client.doing, Doing::InLine | Doing::Calling);
         let is_meant = client.claims[usize::from(slot)] == claim && client.holds[usize::from(slot)].is_none();
@@ -412,8 +436,10 @@ impl Machine {
 
     /// A hint arrives.
     pub(super) fn hinted(&mut self, who: u16, cause: u32, record: &mut Record) {
+        let who = self.stands_for(who);
         let doing = self.client(who).doing;
-        if !matches!(doing, Doing::Watching | Doing::InLine) {
+        let stands_behind = self.cohort_of(who).is_some() && self.client(who).claims[0] == 0;
+        if !matches!(doing, Doing::Watching | Doing::InLine) || stands_behind {
             return;
         }
         let event = self.note(Kind::Hint, who, 0, 0, cause, record);
@@ -426,17 +452,22 @@ impl Machine {
     }
 
     fn start_keeper(&mut self, who: u16) {
-        if self.settings.renew && !self.is_scheduled() && !self.client(who).keeper {
-            self.client_mut(who).keeper = true;
-            self.push(self.next_renewal(who), who, Item::Keeper);
+        let home = self.home(who);
+        if self.settings.renew && !self.is_scheduled() && !self.client(home).keeper {
+            self.client_mut(home).keeper = true;
+            self.push(self.next_renewal(home), home, Item::Keeper);
         }
     }
 
     /// The keeper renews, as long as there is something to renew.
     pub(super) fn keep(&mut self, who: u16, record: &mut Record) {
-        let client = self.client(who);
-        let stands = client.holds_any() || (self.settings.policy.has_line() && client.claims != [0, 0]);
-        if !stands || client.is_over() {
+        let has_line = self.settings.policy.has_line();
+        let stands = |who: u16| {
+            let client = self.client(who);
+            let stands = client.holds_any() || (has_line && client.claims != [0, 0]);
+            stands && !client.is_over()
+        };
+        if !self.family(who).any(stands) {
             self.client_mut(who).keeper = false;
             return;
         }
@@ -450,36 +481,48 @@ impl Machine {
 
     /// The reply to a renewal: 0, it is over; 1, it goes on; more: the order of a grant, plus one.
     fn renewed(&mut self, who: u16, message: Message, record: &mut Record) {
-        let client = self.client(who);
-        if client.session != message.session || client.is_over() {
+        if self.session(who) != message.session || self.family(who).all(|who| self.client(who).is_over()) {
             return;
         }
         if message.answer == 0 {
             return self.is_over_at_the_store(who, message.cause, record);
         }
         let until = message.sent + self.settings.ttl;
-        let client = self.client_mut(who);
-        client.trusted_until = client.trusted_until.max(until);
-        client.is_in_jeopardy = false;
-        if message.answer > 1 && client.doing == Doing::InLine {
-            let slot = self.slot(who);
-            let claim = self.client(who).claims[usize::from(slot)];
-            self.told(who, (slot, claim, message.answer - 1), message.cause, record);
+        for task in self.family(who) {
+            let client = self.client_mut(task);
+            client.trusted_until = client.trusted_until.max(until);
+            client.is_in_jeopardy = false;
+            if message.answer > 1 && client.doing == Doing::InLine {
+                let slot = self.slot(task);
+                let claim = self.client(task).claims[usize::from(slot)];
+                if claim == message.claim {
+                    self.told(task, (slot, claim, message.answer - 1), message.cause, record);
+                }
+            }
+            self.watch_deadline(task);
+            self.shade(task, record);
         }
-        self.watch_deadline(who);
-        self.shade(who, record);
     }
 
     /// The store says that the session, or the claim, is over.
     fn is_over_at_the_store(&mut self, who: u16, cause: u32, record: &mut Record) {
-        if self.client(who).holds_any() {
-            self.loses(who, cause, record);
-        } else if self.client(who).doing == Doing::InLine {
-            self.stands_again(who, cause, record);
+        self.forget_cohorts(who);
+        for task in self.family(who) {
+            if self.client(task).holds_any() {
+                self.loses(task, cause, record);
+            } else if self.client(task).doing == Doing::InLine {
+                self.stands_again(task, cause, record);
+            }
         }
         if self.settings.policy.has_line() {
-            self.client_mut(who).session += 1;
+            let home = self.home(who);
+            self.client_mut(home).session += 1;
         }
+    }
+
+    /// The number of this client's session.
+    pub(super) fn session(&self, who: u16) -> u32 {
+        self.client(self.home(who)).session
     }
 
     /// A waiter whose claim is gone stands in line again, at the tail.

@@ -5,7 +5,7 @@ use tidelock_model::{ClaimId, Event as Told, Kind as LockKind, Leave, Op as Step
 use super::client_side::{NOTHING_TO_COMMIT, SESSION_OVER};
 use super::{Item, Machine, Message};
 use crate::client::Doing;
-use crate::ids::{id, owner, session};
+use crate::ids::{self, owner};
 use crate::policy::Policy;
 use crate::program::Op;
 use crate::record::{Kind, NONE, Record};
@@ -40,18 +40,21 @@ impl Machine {
 
     /// The id of a client's claim.
     pub(super) fn claim(&self, who: u16, slot: u8) -> ClaimId {
-        let client = self.client(who);
-        id(who, client.session, client.claims[usize::from(slot)], slot)
+        self.id(who, self.session(who), self.client(who).claims[usize::from(slot)], slot)
+    }
+
+    fn id(&self, who: u16, session: u32, claim: u32, slot: u8) -> ClaimId {
+        ids::id(self.settings.process(who), session, claim, slot)
     }
 
     fn at_server(&mut self, server: usize, who: u16, message: Message, record: &mut Record) -> Message {
-        let op = message.op;
+        let (op, mut message) = (message.op, message);
         if self.replicates && !matches!(op, Op::Look | Op::Get | Op::Renew) {
             self.servers[server].remember();
         }
         let (answer, is_yes) = match op {
             Op::Join(_) | Op::Leave(_) | Op::Look => return self.in_line(who, message, record),
-            Op::Renew => self.renew(who, message, record),
+            Op::Renew => self.renew(who, &mut message, record),
             _ => self.at_key(server, who, message),
         };
         let kind = if is_yes { Kind::Done } else { Kind::Denied };
@@ -68,7 +71,7 @@ impl Machine {
         let events = match message.op {
             Op::Join(slot) => self.join(who, slot, message),
             Op::Leave(slot) => {
-                let (name, id) = (self.name(who, slot), id(who, message.session, message.claim, slot));
+                let (name, id) = (self.name(who, slot), self.id(who, message.session, message.claim, slot));
                 self.servers[0].step(Step::Leave { name, id, how: Leave::Done })
             }
             _ => {
@@ -78,7 +81,7 @@ impl Machine {
             }
         };
         let answer = match events.first() {
-            Some(Told::Held { token, .. }) => token.store_order() as u32,
+            Some(Told::Held { token, .. }) => self.number(*token),
             Some(Told::Left { .. }) => 1,
             Some(Told::Refused { .. }) => SESSION_OVER,
             _ => 0,
@@ -91,11 +94,18 @@ impl Machine {
     }
 
     fn join(&mut self, who: u16, slot: u8, message: Message) -> Vec<Told<u8>> {
-        if !self.client(who).holds_any() {
-            let session = session(who, message.session);
+        let (session, home) = (ids::session(self.settings.process(who), message.session), self.home(who));
+        let stands = |other: u16| {
+            let client = self.client(other);
+            client.holds_any() || (other != who && client.claims != [0, 0])
+        };
+        if self.client(home).opened < message.session || !self.family(who).any(stands) {
             self.servers[0].step(Step::Open { session, ttl: self.settings.ttl.into() });
+            self.client_mut(home).opened = message.session;
+        } else if self.family(who).len() > 1 {
+            self.servers[0].step(Step::Renew(session)); // it lives
         }
-        let id = id(who, message.session, message.claim, slot);
+        let id = self.id(who, message.session, message.claim, slot);
         let (kind, weight, capacity) = match self.settings.work {
             Work::Pages if self.settings.reads_only(who) => (LockKind::RwLock, Weight::ONE, Weight::MAX),
             Work::Pages => (LockKind::RwLock, Weight::MAX, Weight::MAX),
@@ -110,7 +120,7 @@ impl Machine {
     }
 
     /// A renewal of the key, or of the session; there it says, too, how the client's claims stand.
-    fn renew(&mut self, who: u16, message: Message, record: &mut Record) -> (u32, bool) {
+    fn renew(&mut self, who: u16, message: &mut Message, record: &mut Record) -> (u32, bool) {
         if !self.settings.policy.has_line() {
             let until = self.servers[0].now() + self.settings.ttl;
             let owner = self.owner(who);
@@ -122,37 +132,57 @@ impl Machine {
             let has_key = is_mine || key.readers.all().contains(&who);
             return (has_key.into(), has_key);
         }
-        let lives = self.servers[0].step(Step::Renew(session(who, message.session)));
+        let session = ids::session(self.settings.process(who), message.session);
+        let lives = self.servers[0].step(Step::Renew(session));
         if !matches!(lives.first(), Some(Told::Lives { .. })) {
             return (0, false);
         }
-        if self.replicates {
-            self.give_back_strays(who, message, record);
+        // A client with one task loses with its session what a join left there that was overtaken by its leave.
+        if self.replicates || self.family(who).len() > 1 {
+            self.give_back_strays(who, *message, record);
         }
         let mut answer = 1;
-        for slot in 0..2u8 {
-            if self.client(who).claims[usize::from(slot)] == 0 {
-                continue;
-            }
-            let look = Step::Look { name: self.name(who, slot), id: self.claim(who, slot) };
-            match self.servers[0].step(look).first() {
-                Some(Told::Held { token, .. }) if slot == self.slot(who) => {
-                    answer = token.store_order() as u32 + 1;
+        for task in self.family(who) {
+            for slot in 0..2u8 {
+                match self.look(task, slot) {
+                    Some(Told::Held { token, .. }) if self.may_learn(task, slot) => {
+                        answer = self.number(token) + 1;
+                        message.claim = self.client(task).claims[usize::from(slot)];
+                    }
+                    // While a join or a leave is under way, it says nothing that the claim is not there.
+                    Some(Told::Absent { .. }) if self.client(task).doing != Doing::Calling => {
+                        return (0, false);
+                    }
+                    _ => {}
                 }
-                // While a join or a leave is under way, it says nothing that the claim is not there.
-                Some(Told::Absent { .. }) if self.client(who).doing != Doing::Calling => return (0, false),
-                _ => {}
             }
         }
         (answer, true)
     }
 
+    /// How a client's claim stands, if it has one.
+    fn look(&mut self, who: u16, slot: u8) -> Option<Told<u8>> {
+        if self.client(who).claims[usize::from(slot)] == 0 {
+            return None;
+        }
+        let look = Step::Look { name: self.name(who, slot), id: self.claim(who, slot) };
+        self.servers[0].step(look).into_iter().next()
+    }
+
+    /// Whether a renewal tells this client that it holds. Of several tasks only one that waits is told.
+    fn may_learn(&self, who: u16, slot: u8) -> bool {
+        let waits = self.client(who).doing == Doing::InLine || self.family(who).len() == 1;
+        waits && slot == self.slot(who)
+    }
+
     /// A renewal says, too, what stands in line in this session and is not known to its client, which gives it back:
     /// what a replica still has that missed a leave.
     fn give_back_strays(&mut self, who: u16, message: Message, record: &mut Record) {
-        let mine = session(who, message.session);
-        let known: Vec<(u8, ClaimId)> =
-            (0..2u8).map(|slot| (self.name(who, slot), self.claim(who, slot))).collect();
+        let mine = ids::session(self.settings.process(who), message.session);
+        let mut known = Vec::new();
+        for task in self.family(who) {
+            known.extend((0..2u8).map(|slot| (self.name(task, slot), self.claim(task, slot))));
+        }
         let lines = self.servers[0].world.lines();
         let claims = lines.flat_map(|(name, line)| line.claims.iter().map(|claim| (*name, claim.id)));
         let is_stray = |(name, id): &(u8, ClaimId)| id.session == mine && !known.contains(&(*name, *id));
@@ -317,18 +347,20 @@ impl Machine {
         for event in events {
             match event {
                 Told::Over { session } => {
-                    let who = owner(*session);
+                    let tasks = self.settings.lanes_of(owner(*session));
                     // The end of a session by which nothing stands in line concerns nobody.
                     let had_claims = events
                         .iter()
                         .any(|event| matches!(event, Told::Left { id, .. } if id.session == *session));
-                    if usize::from(who) < self.clients.len() && had_claims {
-                        let because = self.client(who).because;
-                        cause = self.note(Kind::Expired, who, 0, 0, because, record);
-                        self.client_mut(who).outlived = self.client(who).holds_any();
+                    if !tasks.is_empty() && had_claims {
+                        let because = self.client(tasks.start).because;
+                        cause = self.note(Kind::Expired, tasks.start, 0, 0, because, record);
+                        for who in tasks {
+                            self.client_mut(who).outlived = self.client(who).holds_any();
+                        }
                     }
                 }
-                Told::Held { id, token, .. } => self.grant(*id, token.store_order() as u32, cause, record),
+                Told::Held { id, token, .. } => self.grant(*id, self.number(*token), cause, record),
                 _ => {}
             }
         }
@@ -338,10 +370,7 @@ impl Machine {
     }
 
     fn grant(&mut self, id: ClaimId, token: u32, cause: u32, record: &mut Record) {
-        let who = owner(id.session);
-        if usize::from(who) >= self.clients.len() {
-            return;
-        }
+        let Some(who) = self.lane_of(id) else { return };
         let event = self.note(Kind::Grant, who, token, 0, cause, record);
         let (slot, claim) = ((id.number & 1) as u8, (id.number >> 1) as u32);
         match self.settings.flavour {
