@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Served, build};
+use super::Served;
+use super::build::build_with;
 use crate::call::{Call, Outcome, Show};
-use crate::cargo;
+use crate::cargo::{self, Artifact};
 use crate::place::{self, Scratch};
 use crate::setup::packages::need;
 use crate::trouble::{Result, While};
@@ -24,6 +25,31 @@ const BELOW: &str = "/a/project/";
 struct Driver {
     child: Child,
     url: String,
+}
+
+/// The programs that the page is built and tried with.
+struct Programs(Vec<Artifact>);
+
+impl Programs {
+    /// Nothing is built that only other packages need.
+    fn alone(root: &Path) -> Result<Self> {
+        let selection = ["--package", "playground-browser", "--package", "playground-bindings"];
+        cargo::build_programs(root, &selection, |_| true).map(Self)
+    }
+
+    /// The same, and the program that tells how each lesson ends, with the dependencies that the tests have built.
+    fn among_all(root: &Path) -> Result<Self> {
+        let bins = ["--bin", "playground-browser", "--bin", "playground-bindings", "--example", "outcomes"];
+        let selection = [cargo::AMONG_ALL, &bins, &["--profile", "test"]].concat();
+        cargo::build_programs(root, &selection, |_| true).map(Self)
+    }
+
+    fn path(&self, name: &str) -> Result<&Path> {
+        let found = self.0.iter().find(|program| program.target == name);
+        found
+            .map(|program| program.executable.as_path())
+            .ok_or_else(|| format!("cargo built no {name}").into())
+    }
 }
 
 impl Driver {
@@ -63,13 +89,13 @@ impl Drop for Driver {
 /// Runs the checks; pictures of every lesson are written into this folder.
 pub(crate) fn check(root: &Path, pictures: &Path) -> Result<Outcome> {
     std::fs::create_dir_all(pictures).when(|| format!("make the folder {}", pictures.display()))?;
-    let lessons = ["run", "--quiet", "--package", "tidelock-playground", "--example", "outcomes"];
-    let outcomes = cargo::call(root).args(lessons).show(Show::Stderr).run()?.required()?.stdout;
+    let programs = Programs::among_all(root)?;
+    let outcomes = Call::new(programs.path("outcomes")?).run()?.required()?.stdout;
     let axe = axe_core(root)?;
     let scratch = Scratch::new("outcomes")?;
     let file = scratch.path().join("outcomes");
     std::fs::write(&file, outcomes).when(|| format!("write {}", file.display()))?;
-    with_page(root, |program, driver, page| {
+    with_page(root, &programs, |program, driver, page| {
         let call = Call::new(program).args(["check", driver, page]).arg(&file).arg(pictures).arg(&axe);
         call.limit(Duration::from_secs(1200)).show(Show::Everything).run()
     })
@@ -91,18 +117,23 @@ fn axe_core(root: &Path) -> Result<PathBuf> {
 
 /// Measures the page. False: a limit was missed.
 pub(crate) fn bench(root: &Path) -> Result<bool> {
-    with_page(root, |program, driver, page| Call::new(program).args(["bench", driver, page]).interactive())
+    let run = |program: &Path, driver: &str, page: &str| {
+        Call::new(program).args(["bench", driver, page]).interactive()
+    };
+    with_page(root, &Programs::alone(root)?, run)
 }
 
-fn with_page<T>(root: &Path, run: impl FnOnce(&Path, &str, &str) -> Result<T>) -> Result<T> {
-    let programs = cargo::build_programs(root, &["--package", "playground-browser"], |_| true)?;
-    let program = programs.first().ok_or("cargo built no playground-browser")?;
+fn with_page<T>(
+    root: &Path,
+    programs: &Programs,
+    run: impl FnOnce(&Path, &str, &str) -> Result<T>,
+) -> Result<T> {
     let folder = Scratch::new("page")?;
-    build(root, folder.path())?;
+    build_with(programs.path("playground-bindings")?, root, folder.path())?;
     without_module(folder.path())?;
     let served = Served::on(0, BELOW, folder.path())?;
     let driver = Driver::start()?;
-    run(&program.executable, &driver.url, served.url())
+    run(programs.path("playground-browser")?, &driver.url, served.url())
 }
 
 /// The same page below it without its module: what a visitor sees then is checked, too.

@@ -11,19 +11,23 @@ use crate::place;
 use crate::setup::rust::WEB;
 use crate::trouble::{Result, While};
 
-/// Writes the page into this folder.
+/// Writes the page into this folder. Builds the program of the bindings, and nothing that only others need.
 pub(crate) fn build(root: &Path, folder: &Path) -> Result<()> {
+    let programs = cargo::build_programs(root, &["--package", "playground-bindings"], |_| true)?;
+    let bindings = programs.first().ok_or("cargo built no playground-bindings")?;
+    build_with(&bindings.executable, root, folder)
+}
+
+/// The same with this program of the bindings.
+pub(super) fn build_with(bindings: &Path, root: &Path, folder: &Path) -> Result<()> {
     let module =
         ["build", "--package", "tidelock-playground", "--lib", "--profile", "playground", "--target", WEB];
     if !cargo::call(root).args(module).interactive()? {
         return Err("the playground's module does not build; see cargo's errors above".into());
     }
     fs::create_dir_all(folder).when(|| format!("make the folder {}", folder.display()))?;
-    let selection = ["--package", "playground-bindings"];
-    let programs = cargo::build_programs(root, &selection, |_| true)?;
-    let bindings = programs.first().ok_or("cargo built no playground-bindings")?;
     let wasm = target(root)?.join(WEB).join("playground/tidelock_playground.wasm");
-    let call = crate::call::Call::new(&bindings.executable).arg(wasm).arg(folder);
+    let call = crate::call::Call::new(bindings).arg(wasm).arg(folder);
     let outcome = call.run()?;
     if !outcome.success() {
         return Err(format!("{}\n{}", outcome.trouble(), outcome.tail(5)).into());

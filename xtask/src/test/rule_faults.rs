@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Job;
-use crate::call::Call;
+use crate::call::{Call, Outcome};
 use crate::faults::{self, Fault};
 use crate::tally::Tally;
 use crate::trouble::Result;
-use crate::{cargo, crew};
+use crate::{cargo, crew, libtest};
 
 /// What is explored: the package, its list of faults, and the tests that explore it.
 const EXPLORED: [(&str, &str, &str); 2] = [
@@ -33,25 +33,33 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         if faults.is_empty() {
             return Err(format!("{} names no fault", file.display()).into());
         }
+        let tests = explorations(program, tests)?;
         crew::run_all(
             &faults,
-            |fault| verdict(fault, program, tests),
+            |fault| verdict(fault, program, &tests),
             |fault, verdict| report(fault, verdict, tally),
         );
     }
     Ok(())
 }
 
-fn verdict(fault: &Fault, program: &Path, tests: &str) -> Result<()> {
-    // One test after the other: two that both catch a fault would race for the first line.
-    let call = Call::new(program).arg(tests).args(["--test-threads", "1"]).env(faults::VARIABLE, &fault.name);
-    let outcome = call.limit(LIMIT).run()?;
-    if outcome.timed_out() {
-        return Err(outcome.trouble());
+/// Plays the tests one after the other, because two that both catch a fault would race for the first line; and none after
+/// the one that catches it, which has that line.
+fn verdict(fault: &Fault, program: &Path, tests: &[String]) -> Result<()> {
+    for test in tests {
+        let call = Call::new(program).args(["--exact", test]).env(faults::VARIABLE, &fault.name);
+        let outcome = call.limit(LIMIT).run()?;
+        if outcome.timed_out() {
+            return Err(outcome.trouble());
+        }
+        if !outcome.success() {
+            return judge(fault, &outcome);
+        }
     }
-    if outcome.success() {
-        return Err("the exploration passes in spite of the fault".into());
-    }
+    Err("the exploration passes in spite of the fault".into())
+}
+
+fn judge(fault: &Fault, outcome: &Outcome) -> Result<()> {
     match broken(&outcome.text) {
         Some(check) if check == fault.catcher => Ok(()),
         Some(check) => Err(format!("`{check}` caught it, not `{}`", fault.catcher).into()),
@@ -59,6 +67,16 @@ fn verdict(fault: &Fault, program: &Path, tests: &str) -> Result<()> {
             Err(format!("it fails, but no line `broken: <check>` says why:\n{}", outcome.tail(20)).into())
         }
     }
+}
+
+/// The tests of a program whose names contain this.
+fn explorations(program: &Path, part: &str) -> Result<Vec<String>> {
+    let list = Call::new(program).args([part, "--list", "--format", "terse"]).run()?.required()?;
+    let tests = libtest::listed(&list.stdout);
+    if tests.is_empty() {
+        return Err(format!("{} has no test `{part}`", program.display()).into());
+    }
+    Ok(tests)
 }
 
 /// The check named by the first line `broken: <check>: …`.
