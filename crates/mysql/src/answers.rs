@@ -197,27 +197,36 @@ impl Reader<'_> {
         }
     }
 
-    /// `'a', name, session, number, token` of who holds now, behind the answers that tell what has left
+    /// `'a', name, session, number, token` of who holds now, behind the answers that tell what has left. If there are joins
+    /// of that name, their rows begin in the same way, unless its claims are in rows.
     fn hands(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         let changed = |at: usize| answer.affected.get(at) == Some(&1);
+        if packet.hands.is_empty() {
+            return;
+        }
         let now: HashMap<Name, &Row> = answer
             .rows
             .iter()
-            .filter(|row| row.tag() == b'a')
+            .filter(|row| row.tag() == b'a' || row.tag() == b'n' && !row.is(7))
             .filter_map(|row| Some((self.namespace.name(row.bytes(1))?, row)))
+            .filter(|(name, _)| packet.hands.iter().any(|hand| requests[hand.request].0 == *name))
             .collect();
         let holder =
             |row: &Row| ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
-        let mut stays = HashSet::new();
+        let mut handed = HashSet::new();
         for hand in &packet.hands {
             let (name, Action::Leave { id, .. }) = &requests[hand.request] else { continue };
+            if changed(hand.held_at) || packet.passes.contains(&hand.request) {
+                handed.insert(name.clone()); // or it was before, and the answer was lost
+            }
             let left = match hand.waited_at {
                 _ if changed(hand.held_at) => Left::Held,
                 Some(waited_at) if changed(waited_at) => Left::Waiting,
+                // It left from among rows of claims.
+                Some(_) if matches!(fates.fates.get(&hand.request), Some(Fate::Over(_))) => continue,
                 // It is neither among the waiters of the row, nor the holder whose next one is dead.
                 Some(_) if now.get(name).is_some_and(|row| holder(row) != *id) => Left::Absent,
                 _ => {
-                    stays.insert(*id);
                     fates.fates.entry(hand.request).or_insert(Fate::NeedsSection);
                     continue;
                 }
@@ -225,17 +234,18 @@ impl Reader<'_> {
             fates.fates.insert(hand.request, Fate::Over(Ok(Outcome::Left(left))));
         }
         for (name, row) in now {
-            let is_of_it = |at: &usize| requests[*at].0 == name;
+            let id = holder(row);
             if !row.is(2) {
-                // Otherwise the join may have it by now.
-                if !packet.joins.iter().any(is_of_it) {
-                    fates.freed.extend(packet.hands.iter().map(|hand| hand.request).find(is_of_it));
-                }
+                let mut hands = packet.hands.iter().map(|hand| hand.request);
+                fates.freed.extend(hands.find(|at| requests[*at].0 == name));
                 continue;
             }
-            let id = holder(row);
+            if packet.joins.iter().any(|at| claim(&requests[*at].1).is_some_and(|claim| claim.id == id)) {
+                continue; // it was free, and the join is told
+            }
             if id.session == self.session
-                && !stays.contains(&id)
+                && handed.contains(&name)
+                && !packet.hands.iter().any(|hand| is_of(&requests[hand.request].1, id))
                 && let Some(token) = Token::from_order(row.number(4))
             {
                 fates.granted.push((id, Grant { token, capacity: Weight::ONE }));
@@ -385,6 +395,11 @@ impl Reader<'_> {
         };
         Fate::Over(Ok(Outcome::Joined(place)))
     }
+}
+
+/// Whether it is a leave of this claim.
+fn is_of(action: &Action, claim: ClaimId) -> bool {
+    matches!(action, Action::Leave { id, .. } if *id == claim)
 }
 
 /// The holder in the row of a line whose claims are in no other rows.

@@ -81,7 +81,7 @@ impl OpenSession {
             1 => Hint::LeftUndone,
             _ => Hint::Section,
         };
-        let waits = |number| self.own_claims.has_to_wait(number);
+        let waits = |number| self.own_claims.may_wait(number);
         let packet = self.caller.packet(&asked, hint, waits, self.mark());
         // A session that was renewed meanwhile lives longer, so this is what surely holds.
         let until = self.until();

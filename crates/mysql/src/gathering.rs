@@ -57,7 +57,7 @@ impl OpenSession {
     fn taken(&self, batch: Batch<Request>) -> Vec<Request> {
         let all = batch.together.into_iter().chain(batch.apart);
         let (void, requests): (Vec<Request>, Vec<Request>) =
-            all.partition(|request| request.is_void(|number| !self.own_claims.sends(number)));
+            all.partition(|request| request.is_void(|number| !self.own_claims.sends(number, &request.name)));
         for request in void {
             request.reply(Ok(Outcome::Joined(Place::Gone)));
         }

@@ -21,9 +21,12 @@ impl OpenSession {
         let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
         let Some(line) = answer.rows.iter().find(|row| row.tag() == b'L') else { return Ok(Line::default()) };
         let now = line.number(1);
-        let mut claims: Vec<ClaimInfo> = only(line, now).into_iter().collect();
-        claims.extend(waiting(line, &answer.rows));
-        claims.extend(answer.rows.iter().filter(|row| row.tag() == b'C').filter_map(|row| claim(row, now)));
+        let in_rows = answer.rows.iter().filter(|row| row.tag() == b'C').filter_map(|row| claim(row, now));
+        let in_rows: Vec<ClaimInfo> = in_rows.collect();
+        let in_line = only(line, now).into_iter().chain(waiting(line, &answer.rows));
+        // They may have got rows of their own between the two statements.
+        let in_line = in_line.filter(|claim| in_rows.iter().all(|other| other.id != claim.id));
+        let claims: Vec<ClaimInfo> = in_line.chain(in_rows.clone()).collect();
         Ok(match (sql::kind_of(line.number(2)), weight(line.number(3))) {
             (Some(kind), Some(capacity)) if !claims.is_empty() => Line::new(kind, capacity, claims),
             _ => Line::default(),

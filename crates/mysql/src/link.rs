@@ -188,6 +188,11 @@ impl Link {
                         return Err(error);
                     }
                     Sleep::until(&self.clock, self.after(at_random(pause))).await;
+                    // A task that stood still meanwhile must not send it: nobody waits for that any more.
+                    if self.clock.now() >= late {
+                        *place = Some(self.idle(connection));
+                        return Err(error);
+                    }
                     pause = (pause * 2).min(PAUSE * 64);
                 }
                 Err(error) => return Err(Said::of(error)),

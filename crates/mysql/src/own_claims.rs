@@ -12,6 +12,8 @@ use crate::packet::Hint;
 
 /// How many names of each kind are remembered. More are only slower.
 const HINTS: usize = 10_000;
+/// How many names a renewal asks about beside those that core names.
+const DOUBTFUL: usize = 1_000;
 /// For how long a name that we have left counts as free: as long as tasks that use it again and again need. The text that
 /// only takes what is free is much cheaper than one that can also wait; if another client was faster, it costs a second
 /// round trip.
@@ -29,8 +31,8 @@ pub(crate) struct OwnClaims {
 struct Known {
     /// Joins that are queued, and were never sent.
     queued: HashSet<u64>,
-    /// Of how many requests to join it is not known what became of them, by claim.
-    unanswered: HashMap<u64, u32>,
+    /// Of how many requests to join it is not known what became of them, by claim, and their names.
+    unanswered: HashMap<u64, (Name, u32)>,
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
@@ -71,12 +73,12 @@ impl OwnClaims {
     }
 
     /// Whether this join may be sent: it is not void. From here on it counts as sent.
-    pub(crate) fn sends(&self, number: u64) -> bool {
+    pub(crate) fn sends(&self, number: u64, name: &Name) -> bool {
         let mut known = self.known();
         known.queued.remove(&number);
         let sends = !known.void.contains_key(&number);
         if sends {
-            *known.unanswered.entry(number).or_default() += 1;
+            known.unanswered.entry(number).or_insert_with(|| (name.clone(), 0)).1 += 1;
         }
         sends
     }
@@ -84,7 +86,7 @@ impl OwnClaims {
     /// A request to join was answered, and its connection carried it once.
     pub(crate) fn is_answered(&self, number: u64) {
         let mut known = self.known();
-        if let Some(unanswered) = known.unanswered.get_mut(&number) {
+        if let Some((_, unanswered)) = known.unanswered.get_mut(&number) {
             *unanswered -= 1;
             if *unanswered == 0 {
                 known.unanswered.remove(&number);
@@ -97,12 +99,12 @@ impl OwnClaims {
         !self.known().unanswered.contains_key(&number)
     }
 
-    /// The claim is void from now on. Whether the server need not hear of it, because its join was never sent.
+    /// The claim is void from now on. Whether the server need not hear of it, because none of its joins was ever sent.
     pub(crate) fn make_void(&self, number: u64, until: Moment) -> bool {
         let mut known = self.known();
         known.void.insert(number, until);
         known.waiting.remove(&number);
-        known.queued.remove(&number)
+        known.queued.remove(&number) && !known.unanswered.contains_key(&number)
     }
 
     pub(crate) fn is_void(&self, number: u64) -> bool {
@@ -197,9 +199,18 @@ impl OwnClaims {
         self.known().waiting.remove(&number).is_some()
     }
 
-    /// Whether this claim is known to wait. It may have been granted since.
-    pub(crate) fn has_to_wait(&self, number: u64) -> bool {
-        self.known().waiting.contains_key(&number)
+    /// Whether this claim may wait. It may have been granted since.
+    pub(crate) fn may_wait(&self, number: u64) -> bool {
+        let known = self.known();
+        known.waiting.contains_key(&number) || known.void.contains_key(&number)
+    }
+
+    /// The names on which claims of ours may wait in the row of the line, although nobody names them any more: a join was
+    /// not answered, or a server is in use that has missed a leave.
+    pub(crate) fn doubtful(&self) -> Vec<Name> {
+        let known = self.known();
+        let in_row = known.busy.iter().filter(|(_, busy)| **busy == Busy::InRow).map(|(name, _)| name);
+        known.unanswered.values().map(|(name, _)| name).chain(in_row).take(DOUBTFUL).cloned().collect()
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -229,6 +240,16 @@ impl OwnClaims {
                 known.busy.insert(name.clone(), busy);
             }
             Some(_) => {}
+        }
+    }
+
+    /// A renewal has read the lines with these names in doubt. In the rows of some there was no claim of ours.
+    pub(crate) fn are_without(&self, names: impl Iterator<Item = Name>) {
+        let mut known = self.known();
+        for name in names {
+            if known.busy.get(&name) == Some(&Busy::InRow) {
+                known.busy.remove(&name);
+            }
         }
     }
 
@@ -263,7 +284,6 @@ impl OwnClaims {
         known.leaving.remove(&id);
         if id.session == self.session {
             known.waiting.remove(&id.number);
-            known.unanswered.remove(&id.number);
             known.slots.remove(&id.number);
         }
     }
@@ -280,7 +300,14 @@ impl OwnClaims {
     /// Forgets what is over by now.
     pub(crate) fn forget(&self, now: Moment) {
         let mut known = self.known();
-        known.void.retain(|_, until| *until > now);
+        let Known { void, unanswered, .. } = &mut *known;
+        void.retain(|number, until| {
+            let stays = *until > now;
+            if !stays {
+                unanswered.remove(number);
+            }
+            stays
+        });
         known.leaving.retain(|_, (_, surely_over)| *surely_over > now);
     }
 
@@ -308,5 +335,29 @@ mod tests {
         // Asked for with all others.
         claims.hears();
         assert_eq!(claims.has_heard(5), []);
+    }
+
+    #[test]
+    fn a_claim_with_a_join_that_was_not_answered_can_still_arrive() {
+        let (claims, name) = (OwnClaims::of(SessionId::from_bits(1)), Name::new("stock").unwrap());
+        let late = Moment::from_nanos(9);
+        claims.queue(1);
+        assert!(claims.sends(1, &name));
+        claims.queue(1); // the answer was lost, and it is asked again
+        assert!(!claims.make_void(1, late), "the first one may stand in line");
+        assert!(!claims.sends(1, &name));
+        claims.has_left(ClaimId { session: SessionId::from_bits(1), number: 1 });
+        assert!(!claims.cannot_join_late(1), "the first one may still be under way");
+        assert_eq!(claims.doubtful(), std::slice::from_ref(&name));
+        claims.forget(late);
+        assert!(claims.cannot_join_late(1) && claims.doubtful().is_empty());
+        // Answered.
+        claims.queue(2);
+        assert!(claims.sends(2, &name));
+        claims.is_answered(2);
+        assert!(claims.cannot_join_late(2));
+        // Never sent.
+        claims.queue(3);
+        assert!(claims.make_void(3, late) && claims.cannot_join_late(3));
     }
 }

@@ -160,7 +160,7 @@ impl Caller {
         if !is_simple {
             packet.text.push_str("START TRANSACTION;\n");
             // First of all, so that nobody who drops rows waits for ours and we for that.
-            if !packet.joins.is_empty() && requests.len() > 1 {
+            if packet.joins.len() > 1 {
                 put(&mut packet.text, sql::FLOOR, &[]);
             }
             self.lock(&mut packet, &hands, requests, &sections);
@@ -225,14 +225,14 @@ impl Caller {
                 Way::Leave => !leaves.insert(name),
                 // What takes goes before what waits, and so would overtake.
                 // Those that queue do so one behind the other.
-                Way::TakeOrQueue => {
+                Way::TakeOrQueue | Way::TakeOrQueueOrWait => {
                     takes.insert(name);
                     if joins.insert(name) {
                         queues.insert(name);
                     }
                     !queues.contains(name)
                 }
-                Way::Take | Way::TakeOrQueueOrWait | Way::TakeInRows | Way::TakeInRowsOnly => {
+                Way::Take | Way::TakeInRows | Way::TakeInRowsOnly => {
                     takes.insert(name);
                     queues.remove(name);
                     !joins.insert(name)
@@ -313,7 +313,7 @@ impl Caller {
                     }
                     (Hint::LeftUndone, _, Patience::Now) => Way::Section,
                     (_, _, Patience::Now) => Way::Take,
-                    (Hint::LeftUndone, Kind::Mutex, _) => Way::TakeOrQueueOrWait,
+                    (Hint::Unknown | Hint::LeftUndone, Kind::Mutex, _) => Way::TakeOrQueueOrWait,
                     (_, Kind::Mutex, _) => Way::TakeOrQueue,
                     (Hint::Free, ..) => Way::Take,
                     _ => Way::Section,
@@ -338,7 +338,9 @@ impl Caller {
         names.dedup();
         // What gives back and what takes is free locks in the order of names. Two clients that cross are stopped by the
         // server, and one goes again: that is rare, and a statement more for every batch is not.
-        if packet.passes.is_empty()
+        let hands_several = !hands.is_empty() && names.len() > 1;
+        if !hands_several
+            && packet.passes.is_empty()
             && packet.behind.is_empty()
             && packet.in_rows.is_empty()
             && sections.is_empty()
@@ -383,6 +385,7 @@ impl Caller {
             let values: &[(&str, &dyn std::fmt::Display)] =
                 &[("name", &key), ("me", &id(self.session)), ("number", &claim.number)];
             put(&mut packet.text, sql::HAND_ON, values);
+            put(&mut packet.text, sql::HANDED_ON, values);
             packet.hands.push(HandOn { request: *at, waited_at, held_at });
         }
         if hands.is_empty() {
@@ -390,8 +393,12 @@ impl Caller {
         }
         let mut names: Vec<&Name> = hands.iter().map(|at| &requests[*at].0).collect();
         names.dedup();
-        let names = list(names.into_iter().map(|name| self.key(name)));
-        put(&mut packet.text, sql::HANDED_ON, &[("names", &names), ("me", &id(self.session))]);
+        // The joins of a name are told who holds it.
+        names.retain(|name| !packet.joins.iter().any(|at| requests[*at].0 == **name));
+        if !names.is_empty() {
+            let keys = list(names.into_iter().map(|name| self.key(name)));
+            put(&mut packet.text, sql::HOLDS_NOW, &[("names", &keys)]);
+        }
     }
 
     fn put_passes(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
@@ -433,7 +440,7 @@ impl Caller {
     }
 
     fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
-        let (since, least) = match requests {
+        let (since, least) = match packet.joins[..] {
             [_] => {
                 let least = format!(
                     "GREATEST({NOW} DIV 10, COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE), 0))"
@@ -538,6 +545,7 @@ impl Caller {
             ("numbers", &numbers),
             ("rows", &rows),
             ("count", &waits.len()),
+            ("spills", &u8::from(packet.behind.iter().any(|at| packet.in_rows.contains(at)))),
         ];
         put(&mut packet.text, sql::BEHIND, values);
     }

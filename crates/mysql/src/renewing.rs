@@ -23,7 +23,8 @@ impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let sent = self.clock.now();
         let mut answer = Answer::default();
-        for text in self.renewal(standing) {
+        let doubtful = self.own_claims.doubtful();
+        for text in self.renewal(standing, &doubtful) {
             let part = self.beats.ask(&text).await.map_err(|said| self.trouble(&said))?;
             answer.rows.extend(part.rows);
             answer.affected.extend(part.affected);
@@ -34,6 +35,9 @@ impl OpenSession {
         let until = sent + self.ttl;
         self.lives_until(until);
         self.own_claims.forget(sent);
+        let found = answer.rows.iter().filter(|row| row.tag() == b'I');
+        let found: HashSet<Name> = found.filter_map(|row| self.caller.namespace.name(row.bytes(1))).collect();
+        self.own_claims.are_without(doubtful.into_iter().filter(|name| !found.contains(name)));
         if answer.rows.iter().any(|row| row.tag() == b'C' && row.number(3) == 2) {
             self.forget_void();
         }
@@ -42,15 +46,16 @@ impl OpenSession {
     }
 
     /// The texts to send, one after the other: nearly always one.
-    fn renewal(&self, standing: &[(Name, Vec<ClaimId>)]) -> Vec<String> {
+    fn renewal(&self, standing: &[(Name, Vec<ClaimId>)], doubtful: &[Name]) -> Vec<String> {
         let me = id(self.id);
         let (mut texts, mut text) = (Vec::new(), String::new());
         put(&mut text, sql::RENEW, &[("me", &me)]);
-        for (at, names) in standing.chunks(NAMES).enumerate() {
+        let names: Vec<&Name> = standing.iter().map(|(name, _)| name).chain(doubtful).collect();
+        for (at, names) in names.chunks(NAMES).enumerate() {
             if at > 0 {
                 texts.push(std::mem::take(&mut text));
             }
-            let names = list(names.iter().map(|(name, _)| self.caller.key(name)));
+            let names = list(names.iter().map(|name| self.caller.key(name)));
             let padded = waiters::padded(self.id);
             put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("padded", &padded), ("names", &names)]);
         }

@@ -45,6 +45,7 @@ statements! {
     WAIT_NO_MORE = "wait_no_more";
     HAND_ON = "hand_on";
     HANDED_ON = "handed_on";
+    HOLDS_NOW = "holds_now";
     LEAVE_ONLY = "leave_only";
     LEAVE_ONLY_WHICH = "leave_only_which";
     LOCK_LINES = "lock_lines";

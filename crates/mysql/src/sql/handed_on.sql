@@ -1,5 +1,4 @@
--- Says who holds now, and rings for the clients that do not hear this.
-SELECT 'a', name, session, number, token FROM tidelock_line WHERE name IN ({names}) AND spilled = 0;
+-- Directly behind hand_on: rings for the client that got the mutex, if it does not hear this.
 INSERT INTO tidelock_bell (session, rung)
-SELECT DISTINCT session, 1 FROM tidelock_line WHERE name IN ({names}) AND spilled = 0 AND session NOT IN (0, {me})
+SELECT session, 1 FROM tidelock_line WHERE ROW_COUNT() = 1 AND name = {name} AND spilled = 0 AND session NOT IN (0, {me})
 ON DUPLICATE KEY UPDATE rung = tidelock_bell.rung + 1;

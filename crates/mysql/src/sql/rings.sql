@@ -1,1 +1,1 @@
-SELECT 'R', COALESCE((SELECT rung FROM tidelock_bell WHERE session = {me}), 0);
+SELECT 'R', rung FROM tidelock_bell WHERE session = {me};
