@@ -121,7 +121,6 @@ pub(crate) const FAULTS: &[Fault] = &[
         &[1_004],
         &[("VALUES(number), ':'), waiters) = 0", "VALUES(number), ':'), waiters) >= 0")],
     ),
-    fault("a_dead_client_waits_in_the_row", &[1_377], &[("s.id = {me}) > {now},\n", "s.id = {me}) > 0,\n")]),
     fault(
         "a_waiter_that_leaves_takes_another_along",
         &[1_116],
