@@ -26,7 +26,7 @@ use crate::trouble::Said;
 const LISTENS: Duration = Duration::from_millis(50);
 /// The steps of one statement: how many, the first in seconds, and by how much each next one is longer. After news more
 /// news is likely, so the first steps are short. Later, a waiting client shall cost the server little.
-const AFTER_NEWS: (u32, f64, f64) = (14, 0.000_5, 0.000_5);
+const AFTER_NEWS: (u32, f64, f64) = (20, 0.000_5, 0.000_2);
 const SOON: (u32, f64, f64) = (12, 0.002, 0.000_4);
 const LATER: (u32, f64, f64) = (5, 0.010, 0.0);
 /// For so long after the last news, hand-offs are likely.
