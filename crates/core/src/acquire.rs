@@ -82,7 +82,8 @@ impl Client {
                 None => {}
             }
         }
-        let granted = self.stand_in_line(want, patience, by, &mut None, None, Retries::default()).await?;
+        let mut retries = Retries::default();
+        let granted = self.stand_in_line(want, patience, by, &mut None, None, &mut retries).await?;
         Ok(granted.map(|(owned, grant)| Guard::new(owned, grant)))
     }
 
@@ -120,13 +121,14 @@ impl Client {
         let (clock, longest) = (self.clock(), self.options().command_deadline);
         let began = clock.now();
         let give_up = lead.gives_up_at(began, longest);
-        let (leading, retries) = (lead.leading(), give_up.map_or_else(Retries::default, Retries::until));
-        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits, Some(&leading), retries).await {
+        let (leading, mut retries) = (lead.leading(), give_up.map_or_else(Retries::default, Retries::until));
+        let waits = &mut lead.waits;
+        match self.stand_in_line(want, Patience::Wait, by, waits, Some(&leading), &mut retries).await {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
-                // Otherwise it may have given up early, and the next one has more patience.
-                if by >= give_up.unwrap_or(began + longest) {
+                // Otherwise it has given up early, and the next one has more patience.
+                if retries.had_time(by, longest) {
                     // Another request would be answered alike, or another silence is as long.
                     lead.fails(&error, if error.can_retry() { clock.now() - longest } else { began });
                 }
@@ -144,31 +146,31 @@ impl Client {
         by: Moment,
         waits: &mut Option<OwnedClaim>,
         leading: Option<&Leading>,
-        mut retries: Retries,
+        retries: &mut Retries,
     ) -> Result<Option<(OwnedClaim, Grant)>> {
         progress::unanswered();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
         let (mut lost_in_a_row, mut is_too_short) = (0, None);
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by, &mut retries, waits, leading).await? {
+            match self.stand_once(want, patience, by, retries, waits, leading).await? {
                 Outcome::Granted(owned, grant) => return Ok(Some((owned, grant))),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
                 Outcome::Gone { loss: Loss::Closed, .. } => return Err(self.takes_no_locks()),
                 // The grant expired before its user looked: the runtime was busy, or max_hold is always too short.
                 Outcome::Gone { loss: Loss::MaxHold, .. } => {
-                    (lost_in_a_row, retries) = (lost_in_a_row + 1, Retries::default());
+                    (lost_in_a_row, *retries) = (lost_in_a_row + 1, Retries::default());
                     is_too_short = self.options().max_hold;
                 }
                 // Its session or its lease has ended: it joins the line again, at the tail.
                 Outcome::Gone { had_waited: true, .. } => {
-                    (lost_in_a_row, retries) = (0, Retries::default());
+                    (lost_in_a_row, *retries) = (0, Retries::default());
                 }
                 Outcome::Gone { had_waited: false, loss } => {
                     lost_in_a_row += 1;
                     if loss == Loss::SessionOver {
-                        retries = Retries::default(); // opening the next session has its own deadline
+                        *retries = Retries::default(); // opening the next session has its own deadline
                     }
                 }
             }
@@ -187,6 +189,9 @@ impl Client {
         leading: Option<&Leading>,
     ) -> Result<Outcome> {
         if waits.is_none() {
+            if leading.is_some() {
+                retries.begin(self.clock().now());
+            }
             let live = self.live_session_after_outage(retries.open_by(by)).await?;
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);

@@ -44,6 +44,8 @@ const MOST_ABSENCES: u32 = 8;
 /// What an acquire remembers of unanswered joins, from one claim to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Retries {
+    /// Since when the store has not answered, as far as one that leads others knows.
+    began: Option<Moment>,
     give_up: Option<Moment>,
     pause: Option<Duration>,
     trouble: Option<Error>,
@@ -56,6 +58,18 @@ impl Retries {
     /// Those of an acquire that gives up then.
     pub(crate) fn until(give_up: Moment) -> Self {
         Self { give_up: Some(give_up), open_by: Some(give_up), ..Self::default() }
+    }
+
+    /// The store is about to be asked, perhaps again.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.began.get_or_insert(now);
+    }
+
+    /// Whether patience until `by` has left them all their time, if a command may take `longest`. A leader that had waited
+    /// well until its session was lost may have begun just before its patience ended.
+    pub(crate) fn had_time(&self, by: Moment, longest: Duration) -> bool {
+        let enough = self.give_up.or_else(|| self.began.map(|began| began + longest));
+        enough.is_none_or(|enough| by >= enough)
     }
 
     /// Until when a session may be opened, with patience until `by`.

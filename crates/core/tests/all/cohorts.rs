@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use tidelock_core::backend::{Backend, Layer, Session, Signals};
 use tidelock_core::prelude::*;
-use tidelock_core::{ErrorKind, Options, WriteGuard};
+use tidelock_core::{ErrorKind, Options, SessionId, WriteGuard};
 use tidelock_memory::{Clock, Store};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::condition::until;
+use crate::layered;
 use crate::line::until_empty;
 
 type Done = tidelock_core::Result<()>;
@@ -28,6 +32,43 @@ async fn asks(locks: &Arc<dyn Locks>, name: &str) -> JoinHandle<tidelock_core::R
     let asking = tokio::spawn(async move { mutex.lock().await });
     tokio::task::yield_now().await;
     asking
+}
+
+/// Keeps every session from being opened while it is shut.
+#[derive(Debug)]
+struct Gate {
+    is_shut: watch::Sender<bool>,
+    opens: AtomicU64,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { is_shut: watch::Sender::new(false), opens: AtomicU64::new(0) })
+    }
+
+    /// The client with this label has no session any more, and is opening one in vain when this returns.
+    async fn shut_after_loss(&self, store: &Store, label: &str) {
+        self.is_shut.send_replace(true);
+        let before = self.opens.load(Ordering::Relaxed);
+        assert_eq!(store.faults().lose_sessions_of(label), 1);
+        until("a session is being opened", async || self.opens.load(Ordering::Relaxed) > before).await;
+    }
+}
+
+#[async_trait]
+impl Layer for Gate {
+    async fn open(
+        &self,
+        to: &dyn Backend,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+        let opened = self.is_shut.subscribe().wait_for(|is_shut| !is_shut).await.is_ok();
+        assert!(opened, "the gate is there");
+        to.open(id, options, signals).await
+    }
 }
 
 async fn granted(asking: JoinHandle<tidelock_core::Result<Guard>>) -> Guard {
@@ -499,6 +540,30 @@ async fn a_leader_with_little_patience_takes_along_nobody_that_has_more() -> Don
     store.faults().heal();
     granted(third).await.release().await?.confirmed()?;
     locks.close().await
+}
+
+#[tokio::test]
+async fn a_leader_whose_patience_ends_early_in_an_outage_takes_along_nobody_that_came_before_it() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let deadline = Duration::from_secs(1);
+    let options = || options().command_deadline(deadline);
+    let ours = layered::attach(&store, gate.clone(), options().label("ours"))?;
+    let others = store.attach(options())?;
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let leader = tokio::spawn(async move { mutex.lock_within(deadline * 4).await });
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&ours, "m").await;
+    clock.advance(deadline * 15 / 4);
+    gate.shut_after_loss(&store, "ours").await;
+    clock.advance(deadline / 4);
+    assert!(leader.await.expect("no panic").is_err(), "the store is away");
+    gate.is_shut.send_replace(false);
+    held.release().await?.confirmed()?;
+    granted(next).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
 }
 
 #[tokio::test]
