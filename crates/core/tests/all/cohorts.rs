@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Layer, Session, Signals};
+use tidelock_core::backend::{Backend, Layer, Session, Signals, keepers_caught_up};
 use tidelock_core::prelude::*;
 use tidelock_core::{ErrorKind, Options, SessionId, WriteGuard};
 use tidelock_memory::{Clock, Store};
@@ -660,23 +660,60 @@ async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
 }
 
 #[tokio::test]
+async fn who_comes_after_the_loss_of_the_leaders_session_hears_no_word_of_it() -> Done {
+    let (store, gate) = (Store::new(), Gate::new());
+    let ours = layered::attach(&store, gate.clone(), options().label("ours"))?;
+    let others = store.attach(options())?;
+    let held = others.mutex("m")?.lock().await?;
+    let leads = asks(&ours, "m").await;
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    gate.shut_after_loss(&store, "ours").await;
+    let impatient = ours.mutex("m")?.lock_within(Duration::from_millis(50)).await;
+    let error = impatient.expect_err("the store has said nothing since");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    gate.is_shut.send_replace(false);
+    held.release().await?.confirmed()?;
+    granted(leads).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
 async fn who_came_after_the_leader_hears_of_an_outage_hardly_later_than_alone() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
     let locks = store.connect(options()).await?;
+    store.faults().delay(options().command_deadline * 10);
+    those_that_come_hear_of_it_hardly_later_than_alone(&clock, &locks).await
+}
+
+#[tokio::test]
+async fn who_comes_after_the_loss_of_the_leaders_session_hears_of_an_outage_hardly_later_than_alone() -> Done
+{
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let ours = options().label("ours").connect_deadline(options().command_deadline);
+    let (ours, others) = (layered::attach(&store, gate.clone(), ours)?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let leads = asks(&ours, "m").await;
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    gate.shut_after_loss(&store, "ours").await;
+    those_that_come_hear_of_it_hardly_later_than_alone(&clock, &ours).await?;
+    assert!(leads.await.expect("no panic").is_err(), "the store is away");
+    drop(held);
+    Ok(())
+}
+
+async fn those_that_come_hear_of_it_hardly_later_than_alone(clock: &Clock, locks: &Arc<dyn Locks>) -> Done {
     let deadline = options().command_deadline;
     let step = deadline / 100;
-    store.faults().delay(deadline * 10);
     let (mut asking, mut took) = (Vec::new(), Vec::new());
     for _ in 0..10 {
-        asking.push(Some((asks(&locks, "m").await, clock.now())));
+        asking.push(Some((asks(locks, "m").await, clock.now())));
         clock.advance(step * 8);
     }
     for _ in 0..300 {
-        clock.advance(step);
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
+        pass(clock, step).await;
         for slot in &mut asking {
             if let Some((_, since)) = slot.take_if(|(asking, _)| asking.is_finished()) {
                 took.push(clock.now().since(since));
@@ -730,6 +767,17 @@ async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
     granted(next).await.release().await?.confirmed()?;
     leads.await?.release().await?;
     Ok(())
+}
+
+/// Time passes, and all that wakes by then does what it can.
+async fn pass(clock: &Clock, time: Duration) {
+    clock.advance(time);
+    for _ in 0..3 {
+        assert!(keepers_caught_up(Duration::from_secs(10)), "the keepers do nothing");
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// Polls it once.
