@@ -50,6 +50,8 @@ pub(crate) struct Retries {
     pause: Option<Duration>,
     trouble: Option<Error>,
     absences: u32,
+    /// How many passes of a hold `max_hold` had ended in a row before this acquire came to lead.
+    pub(crate) outlived: u32,
     /// Until when a session may be opened, if that has no deadline of its own.
     open_by: Option<Moment>,
 }

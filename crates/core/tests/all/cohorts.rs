@@ -769,6 +769,52 @@ async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
     Ok(())
 }
 
+#[tokio::test]
+async fn who_is_polled_late_after_each_pass_is_told_that_max_hold_is_too_short() -> Done {
+    let clock = Clock::manual();
+    let (longest, linger) = (LINGER, Duration::from_secs(1));
+    let locks = Store::with_clock(&clock).attach(options().linger(linger).max_hold(longest))?;
+    let mutex = locks.mutex("m")?;
+    let mut held = mutex.lock().await?;
+    let mut waits = std::pin::pin!(mutex.lock());
+    assert!(once(waits.as_mut()).await.is_none());
+    for passes in 1..=4 {
+        held.release().await?.confirmed()?; // passed on
+        clock.advance(longest + longest / 10);
+        held = mutex.lock().await?;
+        let told = once(waits.as_mut()).await.map(|told| told.expect_err("another one holds").kind());
+        assert_eq!(told, (passes == 4).then_some(ErrorKind::Lost), "{passes} passes ended");
+    }
+    held.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options().max_hold(LINGER)).await?, store.attach(options())?);
+    let theirs = others.mutex("m")?;
+    let mut held = theirs.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&ours, "m").await;
+    for times in 1..=4 {
+        held.release().await?.confirmed()?;
+        clock.advance(LINGER + LINGER / 10);
+        held = theirs.lock().await?;
+        let told = once(leads.as_mut()).await;
+        assert_eq!(told.is_some_and(|told| told.is_err()), times == 4, "{times} grants ended");
+        tokio::task::yield_now().await;
+    }
+    held.release().await?.confirmed()?;
+    granted(next).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
 /// Time passes, and all that wakes by then does what it can.
 async fn pass(clock: &Clock, time: Duration) {
     clock.advance(time);
