@@ -101,9 +101,7 @@ impl Client {
                     guard => return Ok(guard),
                 },
                 Entered::Waits(mut waiting, stood) => {
-                    if stood.has_to_wait(&waiting) {
-                        progress::waiting();
-                    }
+                    progress::behind(|| stood.question(&waiting));
                     match poll_fn(|cx| waiting.poll_until(by, || self.clock(), cx)).await {
                         None if stood.has_to_wait(&waiting) => return Ok(None),
                         None => return Err(no_answer()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidelock_core::backend::{Backend, Layer, Session, Signals, keepers_caught_up};
 use tidelock_core::prelude::*;
-use tidelock_core::{ErrorKind, Options, SessionId, WriteGuard};
+use tidelock_core::{ErrorKind, Options, Owner, Reentrant, SessionId, WriteGuard};
 use tidelock_memory::{Clock, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -811,6 +811,42 @@ async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
     }
     held.release().await?.confirmed()?;
     granted(next).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_an_owners_patience_ends_with_an_error() -> Done {
+    let store = Store::new();
+    let locks = store.connect(options()).await?;
+    store.faults().refuse_all();
+    let leads = asks(&locks, "m").await;
+    let mutex = Reentrant::new(locks.mutex("m")?);
+    let behind = mutex.lock_within(&Owner::new(), Duration::from_millis(50)).await;
+    let error = behind.expect_err("the store has said nothing");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    store.faults().heal();
+    granted(leads).await.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn an_owner_hears_that_it_has_to_wait_also_when_the_store_says_so_later() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options()).await?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    store.faults().refuse_all();
+    let leads = asks(&ours, "m").await;
+    let (mutex, me, patience) = (Reentrant::new(ours.mutex("m")?), Owner::new(), Duration::from_secs(1));
+    let mut behind = std::pin::pin!(mutex.lock_within(&me, patience));
+    assert!(once(behind.as_mut()).await.is_none());
+    store.faults().heal();
+    clock.advance(patience / 10);
+    until("the leader's claim stands in line", async || claims(&others, "m").await == 2).await;
+    clock.advance(patience);
+    assert!(behind.await?.is_none(), "another client holds the lock");
+    held.release().await?.confirmed()?;
+    granted(leads).await.release().await?.confirmed()?;
     ours.close().await?;
     others.close().await
 }
