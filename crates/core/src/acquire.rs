@@ -124,8 +124,7 @@ impl Client {
     async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment, outlived: u32) -> Result<Option<Guard>> {
         let (clock, longest) = (self.clock(), self.options().command_deadline);
         let began = clock.now();
-        let give_up = lead.gives_up_at(began, longest);
-        let (leading, mut retries) = (lead.leading(), give_up.map_or_else(Retries::default, Retries::until));
+        let (leading, mut retries) = (lead.leading(), lead.retries(began, self.options()));
         retries.outlived = outlived;
         let waits = &mut lead.waits;
         match self.stand_in_line(want, Patience::Wait, by, waits, Some(&leading), &mut retries).await {
@@ -199,7 +198,8 @@ impl Client {
             if leading.is_some() {
                 retries.begin(self.clock().now());
             }
-            let live = self.live_session_after_outage(retries.open_by(by)).await?;
+            let live = self.live_session_after_outage(retries.open_by(by), retries.open_again_by()).await?;
+            retries.opened(|| live.clock.now());
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);
             let claim = want.claim(ClaimId { number, ..id });

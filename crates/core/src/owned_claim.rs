@@ -57,9 +57,9 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// Those of an acquire that gives up then.
-    pub(crate) fn until(give_up: Moment) -> Self {
-        Self { give_up: Some(give_up), open_by: Some(give_up), ..Self::default() }
+    /// Those of an acquire that gives up then, and awaits a session that is being opened for longer.
+    pub(crate) fn until(give_up: Moment, open_by: Moment) -> Self {
+        Self { give_up: Some(give_up), open_by: Some(open_by), ..Self::default() }
     }
 
     /// The store is about to be asked, perhaps again.
@@ -77,6 +77,19 @@ impl Retries {
     /// Until when a session may be opened, with patience until `by`.
     pub(crate) fn open_by(&self, by: Moment) -> Moment {
         self.open_by.map_or(by, |open_by| open_by.min(by))
+    }
+
+    /// Until when that may be tried again, if it has no deadline of its own.
+    pub(crate) fn open_again_by(&self) -> Moment {
+        self.open_by.and(self.give_up).unwrap_or(Moment::NEVER)
+    }
+
+    /// A session is open. If that took longer than a request may take, the store has begun to answer only now, and the
+    /// join has its full time.
+    pub(crate) fn opened(&mut self, now: impl FnOnce() -> Moment) {
+        if self.open_by.is_some() && self.give_up.is_some_and(|give_up| give_up <= now()) {
+            self.give_up = None;
+        }
     }
 
     /// How long to pause this time. Each pause is twice as long as the one before.

@@ -851,6 +851,50 @@ async fn an_owner_hears_that_it_has_to_wait_also_when_the_store_says_so_later() 
     others.close().await
 }
 
+#[tokio::test]
+async fn while_no_session_can_be_opened_those_behind_try_hardly_longer_than_alone() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.attach(options().label("ours"))?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // opens the session
+    assert_eq!(store.faults().lose_sessions_of("ours"), 1);
+    store.faults().refuse_all();
+    those_that_come_hear_of_it_hardly_later_than_alone(&clock, &locks).await
+}
+
+#[tokio::test]
+async fn a_crowd_outlasts_a_session_that_opens_slowly_as_one_task_does() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let options = options().command_deadline(Duration::from_millis(400));
+    let (step, opening) = (options.command_deadline / 20, options.connect_deadline * 4 / 5);
+    let store = Store::with_clock(&clock);
+    let locks = layered::attach(&store, gate.clone(), options)?;
+    gate.is_shut.send_replace(true);
+    let mut crowd = Vec::new();
+    for _ in 0..20 {
+        let mutex = locks.mutex("m")?;
+        crowd.push(tokio::spawn(async move { mutex.lock().await?.release().await?.confirmed() }));
+        tokio::task::yield_now().await;
+    }
+    until("a session is being opened", async || gate.opens.load(Ordering::Relaxed) > 0).await;
+    let began = clock.now();
+    while clock.now().since(began) < opening {
+        pass(&clock, step).await;
+    }
+    store.faults().delay(step * 2); // so a join needs some time, too
+    gate.is_shut.send_replace(false);
+    let are_served = async || {
+        clock.advance(step);
+        crowd.iter().all(JoinHandle::is_finished)
+    };
+    until("all are served", are_served).await;
+    store.faults().heal();
+    for served in crowd {
+        served.await.expect("no panic")?;
+    }
+    locks.close().await
+}
+
 /// Time passes, and all that wakes by then does what it can.
 async fn pass(clock: &Clock, time: Duration) {
     clock.advance(time);
