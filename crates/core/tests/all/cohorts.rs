@@ -790,6 +790,37 @@ async fn who_is_polled_late_after_each_pass_is_told_that_max_hold_is_too_short()
 }
 
 #[tokio::test]
+async fn passes_and_grants_that_max_hold_ends_count_together() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (longest, linger) = (LINGER, Duration::from_secs(1));
+    let ours = store.attach(options().linger(linger).max_hold(longest))?;
+    let others = store.attach(options())?;
+    let mutex = ours.mutex("m")?;
+    let mut held = mutex.lock().await?;
+    let mut waits = std::pin::pin!(mutex.lock());
+    assert!(once(waits.as_mut()).await.is_none());
+    for _ in 0..3 {
+        held.release().await?.confirmed()?; // passed on
+        clock.advance(longest + longest / 10);
+        held = mutex.lock().await?;
+        assert!(once(waits.as_mut()).await.is_none(), "it stands behind the new holder");
+    }
+    let theirs = asks(&others, "m").await;
+    until("the other client stands in line", async || claims(&others, "m").await == 2).await;
+    clock.advance(longest + longest / 10);
+    let theirs = granted(theirs).await;
+    assert!(once(waits.as_mut()).await.is_none(), "it leads behind the other client");
+    theirs.release().await?.confirmed()?;
+    clock.advance(longest + longest / 10);
+    let error = once(waits.as_mut()).await.expect("three passes and a grant").expect_err("none was in time");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    drop(held);
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
 async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
