@@ -10,7 +10,7 @@ use tracing::field::{Empty, debug, display};
 
 use crate::backend::{Claim, Grant, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
-use crate::cohort::{Entered, Lead, Leading, News};
+use crate::cohort::{Baton, Entered, Lead, Leading, News};
 use crate::deadline::no_answer;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
@@ -82,51 +82,58 @@ impl Client {
                 None => {}
             }
         }
-        let granted = self.stand_in_line(want, patience, by, &mut None, None, Retries::default()).await?;
+        let mut retries = Retries::default();
+        let granted = self.stand_in_line(want, patience, by, &mut None, None, &mut retries).await?;
         Ok(granted.map(|(owned, grant)| Guard::new(owned, grant)))
     }
 
     async fn stand_in_cohort(&self, want: &Want<'_>, by: Moment) -> Result<Option<Guard>> {
-        loop {
+        let mut outlived = 0;
+        while outlived < TRIES {
             // Yields now and then, also if the hold is always passed on at once.
             tokio::task::coop::consume_budget().await;
             let entered = self.cohorts().enter(want.kind, want.name, want.reads(), &self.clock());
             let lead = match entered {
                 Entered::Closed => return Err(self.takes_no_locks()),
                 Entered::Leads(lead) => lead,
-                Entered::Shares(baton) if baton.loss().is_some() => continue,
-                Entered::Shares(baton) => return Ok(Some(Guard::passed(baton))),
+                Entered::Shares(baton) => match passed(baton, &mut outlived) {
+                    None => continue,
+                    guard => return Ok(guard),
+                },
                 Entered::Waits(mut waiting, stood) => {
-                    if stood.has_to_wait(&waiting) {
-                        progress::waiting();
-                    }
+                    progress::behind(|| stood.question(&waiting));
                     match poll_fn(|cx| waiting.poll_until(by, || self.clock(), cx)).await {
                         None if stood.has_to_wait(&waiting) => return Ok(None),
                         None => return Err(no_answer()),
                         Some(News::Failed(error)) => return Err(error),
-                        Some(News::Passed(baton)) if baton.loss().is_some() => continue,
-                        Some(News::Passed(baton)) => return Ok(Some(Guard::passed(baton))),
+                        Some(News::Passed(baton)) => match passed(baton, &mut outlived) {
+                            None => continue,
+                            guard => return Ok(guard),
+                        },
                         Some(News::Leads(lead)) => lead,
                     }
                 }
             };
             // Boxed: most of a crowd only waits.
-            return Box::pin(self.lead(lead, *want, by)).await;
+            return Box::pin(self.lead(lead, *want, by, outlived)).await;
         }
+        Err(self.options().max_hold.map_or_else(forgets_at_once, too_short))
     }
 
-    /// Stands in the store's line for all that stand behind.
-    async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment) -> Result<Option<Guard>> {
+    /// Stands in the store's line for all that stand behind. `max_hold` has ended so many passes in a row before.
+    async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment, outlived: u32) -> Result<Option<Guard>> {
         let (clock, longest) = (self.clock(), self.options().command_deadline);
         let began = clock.now();
-        let give_up = lead.gives_up_at(began, longest);
-        let (leading, retries) = (lead.leading(), give_up.map_or_else(Retries::default, Retries::until));
-        match self.stand_in_line(want, Patience::Wait, by, &mut lead.waits, Some(&leading), retries).await {
+        let (leading, mut retries) = (lead.leading(), lead.retries(began, self.options()));
+        retries.outlived = outlived;
+        let waits = &mut lead.waits;
+        match self.stand_in_line(want, Patience::Wait, by, waits, Some(&leading), &mut retries).await {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
-                // Otherwise it may have given up early, and the next one has more patience.
-                if by >= give_up.unwrap_or(began + longest) {
+                // Otherwise it has given up early, and the next one has more patience.
+                let is_own = error.kind() == ErrorKind::Lost; // it was polled too late, and others may not be
+                if !is_own && retries.had_time(by, longest) {
                     // Another request would be answered alike, or another silence is as long.
                     lead.fails(&error, if error.can_retry() { clock.now() - longest } else { began });
                 }
@@ -144,36 +151,37 @@ impl Client {
         by: Moment,
         waits: &mut Option<OwnedClaim>,
         leading: Option<&Leading>,
-        mut retries: Retries,
+        retries: &mut Retries,
     ) -> Result<Option<(OwnedClaim, Grant)>> {
         progress::unanswered();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
-        let (mut lost_in_a_row, mut is_too_short) = (0, None);
+        let mut lost_in_a_row = retries.outlived;
+        let mut is_too_short = self.options().max_hold.filter(|_| lost_in_a_row > 0);
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by, &mut retries, waits, leading).await? {
+            match self.stand_once(want, patience, by, retries, waits, leading).await? {
                 Outcome::Granted(owned, grant) => return Ok(Some((owned, grant))),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
                 Outcome::Gone { loss: Loss::Closed, .. } => return Err(self.takes_no_locks()),
                 // The grant expired before its user looked: the runtime was busy, or max_hold is always too short.
                 Outcome::Gone { loss: Loss::MaxHold, .. } => {
-                    (lost_in_a_row, retries) = (lost_in_a_row + 1, Retries::default());
+                    (lost_in_a_row, *retries) = (lost_in_a_row + 1, Retries::default());
                     is_too_short = self.options().max_hold;
                 }
                 // Its session or its lease has ended: it joins the line again, at the tail.
                 Outcome::Gone { had_waited: true, .. } => {
-                    (lost_in_a_row, retries) = (0, Retries::default());
+                    (lost_in_a_row, *retries) = (0, Retries::default());
                 }
                 Outcome::Gone { had_waited: false, loss } => {
                     lost_in_a_row += 1;
                     if loss == Loss::SessionOver {
-                        retries = Retries::default(); // opening the next session has its own deadline
+                        *retries = Retries::default(); // opening the next session has its own deadline
                     }
                 }
             }
         }
-        Err(is_too_short.map_or_else(forgets_at_once, outlived))
+        Err(is_too_short.map_or_else(forgets_at_once, too_short))
     }
 
     /// Stands in line with one claim until its outcome is known: with the one that waits already, if there is one.
@@ -187,7 +195,11 @@ impl Client {
         leading: Option<&Leading>,
     ) -> Result<Outcome> {
         if waits.is_none() {
-            let live = self.live_session_after_outage(retries.open_by(by)).await?;
+            if leading.is_some() {
+                retries.begin(self.clock().now());
+            }
+            let live = self.live_session_after_outage(retries.open_by(by), retries.open_again_by()).await?;
+            retries.opened(|| live.clock.now());
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);
             let claim = want.claim(ClaimId { number, ..id });
@@ -285,6 +297,16 @@ fn finished(want: Want<'_>, span: &Span, acquired: Result<Option<Guard>>) -> Res
     acquired
 }
 
+/// The guard of a hold that was passed on, unless that is lost by now. Counts the passes in a row that `max_hold` ended.
+fn passed(baton: Baton, outlived: &mut u32) -> Option<Guard> {
+    *outlived = match baton.loss() {
+        None => return Some(Guard::passed(baton)),
+        Some(Loss::MaxHold) => *outlived + 1,
+        Some(_) => 0,
+    };
+    None
+}
+
 fn forgets_at_once() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -292,7 +314,7 @@ fn forgets_at_once() -> Error {
     )
 }
 
-fn outlived(max_hold: Duration) -> Error {
+fn too_short(max_hold: Duration) -> Error {
     let wrong = format!(
         "max_hold ({max_hold:?}) ended every grant before it could be handed out: the store or this program is slower than that; raise max_hold"
     );

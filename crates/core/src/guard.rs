@@ -240,7 +240,8 @@ impl Guard {
     /// Gives the lock back, and waits for the store to confirm it: one round trip. If the store does not confirm it
     /// within the deadline of one command, the lock is [on its way](Released::OnItsWay): that is no error, because the
     /// work under the lock is done and the keeper continues to give it back. So `release().await?` is right after a
-    /// commit. A hold that is [passed on](crate::Options::linger) inside the client is confirmed without a round trip.
+    /// commit. A hold that is [passed on](crate::Options::linger) inside the client is confirmed without a round trip:
+    /// its lease had time left and this client knew of no loss, but the store was not asked whether it has the claim.
     ///
     /// # Errors
     /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. There

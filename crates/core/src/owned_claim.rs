@@ -44,23 +44,52 @@ const MOST_ABSENCES: u32 = 8;
 /// What an acquire remembers of unanswered joins, from one claim to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Retries {
+    /// Since when the store has not answered, as far as one that leads others knows.
+    began: Option<Moment>,
     give_up: Option<Moment>,
     pause: Option<Duration>,
     trouble: Option<Error>,
     absences: u32,
+    /// How many passes of a hold `max_hold` had ended in a row before this acquire came to lead.
+    pub(crate) outlived: u32,
     /// Until when a session may be opened, if that has no deadline of its own.
     open_by: Option<Moment>,
 }
 
 impl Retries {
-    /// Those of an acquire that gives up then.
-    pub(crate) fn until(give_up: Moment) -> Self {
-        Self { give_up: Some(give_up), open_by: Some(give_up), ..Self::default() }
+    /// Those of an acquire that gives up then, and awaits a session that is being opened for longer.
+    pub(crate) fn until(give_up: Moment, open_by: Moment) -> Self {
+        Self { give_up: Some(give_up), open_by: Some(open_by), ..Self::default() }
+    }
+
+    /// The store is about to be asked, perhaps again.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.began.get_or_insert(now);
+    }
+
+    /// Whether patience until `by` has left them all their time, if a command may take `longest`. A leader that had waited
+    /// well until its session was lost may have begun just before its patience ended.
+    pub(crate) fn had_time(&self, by: Moment, longest: Duration) -> bool {
+        let enough = self.give_up.or_else(|| self.began.map(|began| began + longest));
+        enough.is_none_or(|enough| by >= enough)
     }
 
     /// Until when a session may be opened, with patience until `by`.
     pub(crate) fn open_by(&self, by: Moment) -> Moment {
         self.open_by.map_or(by, |open_by| open_by.min(by))
+    }
+
+    /// Until when that may be tried again, if it has no deadline of its own.
+    pub(crate) fn open_again_by(&self) -> Moment {
+        self.open_by.and(self.give_up).unwrap_or(Moment::NEVER)
+    }
+
+    /// A session is open. If that took longer than a request may take, the store has begun to answer only now, and the
+    /// join has its full time.
+    pub(crate) fn opened(&mut self, now: impl FnOnce() -> Moment) {
+        if self.open_by.is_some() && self.give_up.is_some_and(|give_up| give_up <= now()) {
+            self.give_up = None;
+        }
     }
 
     /// How long to pause this time. Each pause is twice as long as the one before.

@@ -4,6 +4,7 @@
 //! When that limit is reached, `None` is the right answer only if the store has said "wait". The acquire reports to
 //! the future that it is polled in.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +15,10 @@ tokio::task_local! {
 }
 
 /// Where an acquire reports to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Said>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 enum Said {
     /// Not known: a user's own mutex may lock another one in a separate task.
     #[default]
@@ -25,6 +26,8 @@ enum Said {
     Nothing,
     Trouble(Error),
     Wait,
+    /// It stands behind others of its client. This says whether the store has said "wait" to one of those by now.
+    Behind(Box<dyn Fn() -> bool + Send + Sync>),
 }
 
 impl Progress {
@@ -38,13 +41,20 @@ impl Progress {
     pub(crate) fn trouble(&self) -> Option<Error> {
         match &*self.said() {
             Said::Unknown | Said::Wait => None,
-            Said::Nothing => Some(deadline::no_answer()),
+            Said::Behind(has_to_wait) if has_to_wait() => None,
+            Said::Nothing | Said::Behind(_) => Some(deadline::no_answer()),
             Said::Trouble(error) => Some(error.clone()),
         }
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").finish_non_exhaustive()
     }
 }
 
@@ -65,6 +75,11 @@ pub(crate) fn failed(trouble: &Error) {
 /// The acquire stands in line.
 pub(crate) fn waiting() {
     report(|said| *said = Said::Wait);
+}
+
+/// The acquire stands behind others of its client, and the question is whether the store has said "wait" to one of those.
+pub(crate) fn behind<Q: Fn() -> bool + Send + Sync + 'static>(question: impl FnOnce() -> Q) {
+    report(|said| *said = Said::Behind(Box::new(question())));
 }
 
 fn report(what: impl FnOnce(&mut Said)) {

@@ -154,13 +154,17 @@ impl Client {
 
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
-    pub(crate) async fn live_session_after_outage(&self, by: Moment) -> Result<Arc<LiveSession>> {
+    pub(crate) async fn live_session_after_outage(
+        &self,
+        by: Moment,
+        again_by: Moment,
+    ) -> Result<Arc<LiveSession>> {
         if self.is_draining() {
             return Err(self.takes_no_locks());
         }
         let found = match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
-            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by)).await,
+            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by, again_by)).await,
         };
         // Asked again: a drain that saw it being opened waits for nobody in it.
         if self.is_draining() { Err(self.takes_no_locks()) } else { found }
@@ -174,9 +178,10 @@ impl Client {
         &self,
         task: SharedTask<Arc<LiveSession>>,
         by: Moment,
+        again_by: Moment,
     ) -> Result<Arc<LiveSession>> {
         let clock = self.clock();
-        let give_up = by.min(self.after(self.options().command_deadline));
+        let give_up = by.min(again_by).min(self.after(self.options().command_deadline));
         let mut opened = self.opened(task, by).await;
         while let Err(trouble) = &opened
             && trouble.can_retry()

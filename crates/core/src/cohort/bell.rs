@@ -48,46 +48,46 @@ impl Cohort<News> {
         bell.wind_up();
     }
 
-    /// Looks whether this turn is over, and says when the bell has to ring again. Returns whether it does.
-    fn look_after(self: &Arc<Self>, now: Moment) -> bool {
-        let again = self.begin_next(now);
+    /// Looks whether this turn is over. Returns whether the bell has to ring again.
+    pub(super) fn look_after(self: &Arc<Self>, now: Moment) -> bool {
+        self.begin_next(now);
         let mut line = self.line.lock();
-        // Somebody may have come just now, who relies on this bell.
-        let again = again.or_else(|| line.first().is_some().then_some(now));
-        let Some((wound, at)) = line.bell.as_mut().zip(again) else {
+        // Otherwise somebody may have come just now, who relies on this bell: then it rings again at once.
+        if line.first().is_none() {
             line.bell = None;
-            return false;
-        };
-        // Another turn may have begun just now, which needs it earlier.
-        wound.at = if wound.at > now { wound.at.min(at) } else { at };
-        true
+        }
+        line.bell.is_some()
     }
 
-    fn rings_at(&self) -> Option<Moment> {
+    pub(super) fn rings_at(&self) -> Option<Moment> {
         self.line.lock().bell.as_ref().map(|wound| wound.at)
     }
 
-    /// Begins the next turn if this one is over. Returns when to look again, if anybody waits.
-    fn begin_next(self: &Arc<Self>, now: Moment) -> Option<Moment> {
+    /// Begins the next turn if this one is over. The bell rings again, if anybody waits.
+    fn begin_next(self: &Arc<Self>, now: Moment) {
         let mut line = self.line.lock();
-        line.first()?;
-        let (turn, soon) = (line.turn, now + self.patience());
-        if let Some(ends) = line.ends.filter(|ends| now < *ends) {
-            return Some(ends);
+        if line.first().is_none() {
+            return;
         }
-        if line.ends.is_some() && seeded!("a_linger_never_ends") {
-            return Some(soon);
-        }
-        if line.ends.is_none() {
-            let is_led = line.held.is_some() || line.led.stands();
-            let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);
-            if is_led || !was_neglected {
-                return Some(soon);
+        let turn = line.turn;
+        let is_over = match line.ends {
+            Some(ends) => now >= ends && !seeded!("a_linger_never_ends"),
+            None => {
+                let is_led = line.held.is_some() || line.led.stands();
+                let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);
+                !is_led && was_neglected
             }
+        };
+        let soon = now + self.patience();
+        let again = line.ends.filter(|ends| now < *ends).unwrap_or(soon);
+        // In the same step: a hold that begins a moment later may need it earlier, and then finds that it rings too late.
+        if let Some(wound) = &mut line.bell {
+            wound.at = if wound.at > now { wound.at.min(again) } else { again };
         }
         drop(line);
-        Lead::pass_on(self, turn, None);
-        Some(soon)
+        if is_over {
+            Lead::pass_on(self, turn, None);
+        }
     }
 
     fn patience(&self) -> Duration {

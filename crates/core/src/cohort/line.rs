@@ -265,9 +265,8 @@ impl<N> Line<N> {
 
     /// Stands behind all that wait.
     pub(super) fn stand(&mut self, reads: bool, clock: &dyn Clock) -> Waiting<N> {
-        let has_to_wait = self.held.is_some() || self.led.is_answered;
-        let answers = self.answers.saturating_sub(u64::from(has_to_wait));
         let is_served = self.held.is_some() || self.led.stands();
+        let answers = self.answers.saturating_sub(u64::from(is_served));
         let since = if is_served { Moment::START } else { clock.now() };
         let waiter = Arc::new(Waiter::new(since, reads, answers));
         if seeded!("who_comes_last_is_first") {

@@ -10,7 +10,7 @@ use ::loom::thread;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::{Baton, Cohorts, Entered, Lead, News, Waiting};
+use super::{Baton, Cohorts, Entered, Lead, News, Stood, Waiting};
 use crate::at_once::at_once;
 use crate::backend::{
     Claim, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight, boot_clock,
@@ -113,6 +113,24 @@ fn the_last_of_two_readers_gives_the_claim_back() {
     });
 }
 
+#[test]
+fn a_bell_that_rings_while_a_hold_begins_does_not_miss_its_end() {
+    explore("a_bell_that_rings_while_a_hold_begins_does_not_miss_its_end", || {
+        let client = Client { cohorts: Cohorts::new(LONG, LONG * 2), ..Client::new(Kind::Mutex) };
+        let lead = client.leads();
+        let Entered::Waits(waiting, Stood(line)) = client.enters() else { panic!("another one leads") };
+        let now = client.live.clock.now();
+        line.line.lock().bell.as_mut().expect("somebody waits").at = now;
+        let rung = line.clone();
+        let ringing = thread::spawn(move || rung.look_after(now));
+        let holder = client.granted(lead);
+        assert!(ringing.join().unwrap(), "somebody waits");
+        assert!(line.rings_at() <= line.line.lock().ends, "it rings too late");
+        drop((waiting, holder));
+        client.is_done();
+    });
+}
+
 /// A client whose session is in a store that does nothing but count the leaves.
 #[derive(Clone)]
 struct Client {
@@ -154,7 +172,11 @@ impl Client {
 
     /// The first one comes, and the store grants its claim.
     fn holds(&self) -> Baton {
-        let lead = self.leads();
+        self.granted(self.leads())
+    }
+
+    /// The store grants the claim of the one that leads.
+    fn granted(&self, lead: Lead) -> Baton {
         let id = self.live.registry.next_id();
         let capacity = if self.kind == Kind::RwLock { Weight::MAX } else { Weight::ONE };
         let claim = Claim::new(id, self.name.clone(), self.kind, Weight::ONE, capacity);

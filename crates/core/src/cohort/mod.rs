@@ -43,9 +43,15 @@ pub(crate) type Cohorts = Lines<News>;
 pub(crate) struct Stood(Arc<Cohort<News>>);
 
 impl Stood {
-    /// Whether the store has said that it has to wait. It asks for one of them only.
+    /// Whether the store has said that this one has to wait: it is asked for one of them only.
     pub(crate) fn has_to_wait(&self, waiting: &Waiting<News>) -> bool {
         self.0.has_to_wait(waiting.waiter.answers)
+    }
+
+    /// The same for whoever wants to know it later, while that one still waits.
+    pub(crate) fn question(&self, waiting: &Waiting<News>) -> impl Fn() -> bool + Send + Sync + use<> {
+        let (line, answers) = (Arc::downgrade(&self.0), waiting.waiter.answers);
+        move || line.upgrade().is_some_and(|line| line.has_to_wait(answers))
     }
 }
 

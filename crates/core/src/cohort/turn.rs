@@ -8,9 +8,9 @@ use super::line::Cohort;
 use super::share::{Share, Used};
 use super::waiting::Waiter;
 use crate::backend::{Grant, Moment};
-use crate::owned_claim::OwnedClaim;
+use crate::owned_claim::{OwnedClaim, Retries};
 use crate::registry::Followers;
-use crate::{ClaimId, Error};
+use crate::{ClaimId, Error, Options};
 
 /// The part of a command's longest time that each one tries who leads.
 const LEAST_PART: u32 = 4;
@@ -72,11 +72,15 @@ impl Lead {
         Baton::begin(self.cohort.clone(), self.turn, owned, grant, reads)
     }
 
-    /// When it gives up, if it has waited for a word of the store behind others and a command may take `longest`. It has
-    /// a part of that in any case: the store may answer slowly.
-    pub(crate) fn gives_up_at(&self, now: Moment, longest: Duration) -> Option<Moment> {
-        let since = Some(self.unanswered_since).filter(|since| *since > Moment::START);
-        since.map(|since| (since + longest).max(now + longest / LEAST_PART))
+    /// How long it tries. If it has waited for a word of the store behind others, it has what is left of the time that it
+    /// would have had alone, and a part of a command's longest time in any case: the store may answer slowly.
+    pub(crate) fn retries(&self, now: Moment, options: &Options) -> Retries {
+        let (since, longest) = (self.unanswered_since, options.command_deadline);
+        if since == Moment::START {
+            return Retries::default();
+        }
+        let give_up = (since + longest).max(now + longest / LEAST_PART);
+        Retries::until(give_up, give_up.max(since + options.connect_deadline))
     }
 
     /// The store has not served it. Those that have waited for a word of the store since then hear the same; of the

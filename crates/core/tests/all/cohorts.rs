@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use tidelock_core::backend::{Backend, Layer, Session, Signals, keepers_caught_up};
 use tidelock_core::prelude::*;
-use tidelock_core::{ErrorKind, Options, WriteGuard};
+use tidelock_core::{ErrorKind, Options, Owner, Reentrant, SessionId, WriteGuard};
 use tidelock_memory::{Clock, Store};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::condition::until;
+use crate::layered;
 use crate::line::until_empty;
 
 type Done = tidelock_core::Result<()>;
@@ -28,6 +32,43 @@ async fn asks(locks: &Arc<dyn Locks>, name: &str) -> JoinHandle<tidelock_core::R
     let asking = tokio::spawn(async move { mutex.lock().await });
     tokio::task::yield_now().await;
     asking
+}
+
+/// Keeps every session from being opened while it is shut.
+#[derive(Debug)]
+struct Gate {
+    is_shut: watch::Sender<bool>,
+    opens: AtomicU64,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { is_shut: watch::Sender::new(false), opens: AtomicU64::new(0) })
+    }
+
+    /// The client with this label has no session any more, and is opening one in vain when this returns.
+    async fn shut_after_loss(&self, store: &Store, label: &str) {
+        self.is_shut.send_replace(true);
+        let before = self.opens.load(Ordering::Relaxed);
+        assert_eq!(store.faults().lose_sessions_of(label), 1);
+        until("a session is being opened", async || self.opens.load(Ordering::Relaxed) > before).await;
+    }
+}
+
+#[async_trait]
+impl Layer for Gate {
+    async fn open(
+        &self,
+        to: &dyn Backend,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+        let opened = self.is_shut.subscribe().wait_for(|is_shut| !is_shut).await.is_ok();
+        assert!(opened, "the gate is there");
+        to.open(id, options, signals).await
+    }
 }
 
 async fn granted(asking: JoinHandle<tidelock_core::Result<Guard>>) -> Guard {
@@ -502,6 +543,30 @@ async fn a_leader_with_little_patience_takes_along_nobody_that_has_more() -> Don
 }
 
 #[tokio::test]
+async fn a_leader_whose_patience_ends_early_in_an_outage_takes_along_nobody_that_came_before_it() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let deadline = Duration::from_secs(1);
+    let options = || options().command_deadline(deadline);
+    let ours = layered::attach(&store, gate.clone(), options().label("ours"))?;
+    let others = store.attach(options())?;
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let leader = tokio::spawn(async move { mutex.lock_within(deadline * 4).await });
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&ours, "m").await;
+    clock.advance(deadline * 15 / 4);
+    gate.shut_after_loss(&store, "ours").await;
+    clock.advance(deadline / 4);
+    assert!(leader.await.expect("no panic").is_err(), "the store is away");
+    gate.is_shut.send_replace(false);
+    held.release().await?.confirmed()?;
+    granted(next).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
 async fn who_gave_up_before_takes_no_place_from_those_behind() -> Done {
     let store = Store::new();
     let (ours, others) = (store.attach(options())?, store.attach(options())?);
@@ -595,23 +660,60 @@ async fn while_the_store_is_away_patience_ends_with_an_error() -> Done {
 }
 
 #[tokio::test]
+async fn who_comes_after_the_loss_of_the_leaders_session_hears_no_word_of_it() -> Done {
+    let (store, gate) = (Store::new(), Gate::new());
+    let ours = layered::attach(&store, gate.clone(), options().label("ours"))?;
+    let others = store.attach(options())?;
+    let held = others.mutex("m")?.lock().await?;
+    let leads = asks(&ours, "m").await;
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    gate.shut_after_loss(&store, "ours").await;
+    let impatient = ours.mutex("m")?.lock_within(Duration::from_millis(50)).await;
+    let error = impatient.expect_err("the store has said nothing since");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    gate.is_shut.send_replace(false);
+    held.release().await?.confirmed()?;
+    granted(leads).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
 async fn who_came_after_the_leader_hears_of_an_outage_hardly_later_than_alone() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
     let locks = store.connect(options()).await?;
+    store.faults().delay(options().command_deadline * 10);
+    those_that_come_hear_of_it_hardly_later_than_alone(&clock, &locks).await
+}
+
+#[tokio::test]
+async fn who_comes_after_the_loss_of_the_leaders_session_hears_of_an_outage_hardly_later_than_alone() -> Done
+{
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let ours = options().label("ours").connect_deadline(options().command_deadline);
+    let (ours, others) = (layered::attach(&store, gate.clone(), ours)?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let leads = asks(&ours, "m").await;
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    gate.shut_after_loss(&store, "ours").await;
+    those_that_come_hear_of_it_hardly_later_than_alone(&clock, &ours).await?;
+    assert!(leads.await.expect("no panic").is_err(), "the store is away");
+    drop(held);
+    Ok(())
+}
+
+async fn those_that_come_hear_of_it_hardly_later_than_alone(clock: &Clock, locks: &Arc<dyn Locks>) -> Done {
     let deadline = options().command_deadline;
     let step = deadline / 100;
-    store.faults().delay(deadline * 10);
     let (mut asking, mut took) = (Vec::new(), Vec::new());
     for _ in 0..10 {
-        asking.push(Some((asks(&locks, "m").await, clock.now())));
+        asking.push(Some((asks(locks, "m").await, clock.now())));
         clock.advance(step * 8);
     }
     for _ in 0..300 {
-        clock.advance(step);
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
+        pass(clock, step).await;
         for slot in &mut asking {
             if let Some((_, since)) = slot.take_if(|(asking, _)| asking.is_finished()) {
                 took.push(clock.now().since(since));
@@ -665,6 +767,174 @@ async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
     granted(next).await.release().await?.confirmed()?;
     leads.await?.release().await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn who_is_polled_late_after_each_pass_is_told_that_max_hold_is_too_short() -> Done {
+    let clock = Clock::manual();
+    let (longest, linger) = (LINGER, Duration::from_secs(1));
+    let locks = Store::with_clock(&clock).attach(options().linger(linger).max_hold(longest))?;
+    let mutex = locks.mutex("m")?;
+    let mut held = mutex.lock().await?;
+    let mut waits = std::pin::pin!(mutex.lock());
+    assert!(once(waits.as_mut()).await.is_none());
+    for passes in 1..=4 {
+        held.release().await?.confirmed()?; // passed on
+        clock.advance(longest + longest / 10);
+        held = mutex.lock().await?;
+        let told = once(waits.as_mut()).await.map(|told| told.expect_err("another one holds").kind());
+        assert_eq!(told, (passes == 4).then_some(ErrorKind::Lost), "{passes} passes ended");
+    }
+    held.release().await?.confirmed()?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn passes_and_grants_that_max_hold_ends_count_together() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (longest, linger) = (LINGER, Duration::from_secs(1));
+    let ours = store.attach(options().linger(linger).max_hold(longest))?;
+    let others = store.attach(options())?;
+    let mutex = ours.mutex("m")?;
+    let mut held = mutex.lock().await?;
+    let mut waits = std::pin::pin!(mutex.lock());
+    assert!(once(waits.as_mut()).await.is_none());
+    for _ in 0..3 {
+        held.release().await?.confirmed()?; // passed on
+        clock.advance(longest + longest / 10);
+        held = mutex.lock().await?;
+        assert!(once(waits.as_mut()).await.is_none(), "it stands behind the new holder");
+    }
+    let theirs = asks(&others, "m").await;
+    until("the other client stands in line", async || claims(&others, "m").await == 2).await;
+    clock.advance(longest + longest / 10);
+    let theirs = granted(theirs).await;
+    assert!(once(waits.as_mut()).await.is_none(), "it leads behind the other client");
+    theirs.release().await?.confirmed()?;
+    clock.advance(longest + longest / 10);
+    let error = once(waits.as_mut()).await.expect("three passes and a grant").expect_err("none was in time");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    drop(held);
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options().max_hold(LINGER)).await?, store.attach(options())?);
+    let theirs = others.mutex("m")?;
+    let mut held = theirs.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&ours, "m").await;
+    for times in 1..=4 {
+        held.release().await?.confirmed()?;
+        clock.advance(LINGER + LINGER / 10);
+        held = theirs.lock().await?;
+        let told = once(leads.as_mut()).await;
+        assert_eq!(told.is_some_and(|told| told.is_err()), times == 4, "{times} grants ended");
+        tokio::task::yield_now().await;
+    }
+    held.release().await?.confirmed()?;
+    granted(next).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_an_owners_patience_ends_with_an_error() -> Done {
+    let store = Store::new();
+    let locks = store.connect(options()).await?;
+    store.faults().refuse_all();
+    let leads = asks(&locks, "m").await;
+    let mutex = Reentrant::new(locks.mutex("m")?);
+    let behind = mutex.lock_within(&Owner::new(), Duration::from_millis(50)).await;
+    let error = behind.expect_err("the store has said nothing");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    store.faults().heal();
+    granted(leads).await.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn an_owner_hears_that_it_has_to_wait_also_when_the_store_says_so_later() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options()).await?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    store.faults().refuse_all();
+    let leads = asks(&ours, "m").await;
+    let (mutex, me, patience) = (Reentrant::new(ours.mutex("m")?), Owner::new(), Duration::from_secs(1));
+    let mut behind = std::pin::pin!(mutex.lock_within(&me, patience));
+    assert!(once(behind.as_mut()).await.is_none());
+    store.faults().heal();
+    clock.advance(patience / 10);
+    until("the leader's claim stands in line", async || claims(&others, "m").await == 2).await;
+    clock.advance(patience);
+    assert!(behind.await?.is_none(), "another client holds the lock");
+    held.release().await?.confirmed()?;
+    granted(leads).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn while_no_session_can_be_opened_those_behind_try_hardly_longer_than_alone() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.attach(options().label("ours"))?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // opens the session
+    assert_eq!(store.faults().lose_sessions_of("ours"), 1);
+    store.faults().refuse_all();
+    those_that_come_hear_of_it_hardly_later_than_alone(&clock, &locks).await
+}
+
+#[tokio::test]
+async fn a_crowd_outlasts_a_session_that_opens_slowly_as_one_task_does() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let options = options().command_deadline(Duration::from_millis(400));
+    let (step, opening) = (options.command_deadline / 20, options.connect_deadline * 4 / 5);
+    let store = Store::with_clock(&clock);
+    let locks = layered::attach(&store, gate.clone(), options)?;
+    gate.is_shut.send_replace(true);
+    let mut crowd = Vec::new();
+    for _ in 0..20 {
+        let mutex = locks.mutex("m")?;
+        crowd.push(tokio::spawn(async move { mutex.lock().await?.release().await?.confirmed() }));
+        tokio::task::yield_now().await;
+    }
+    until("a session is being opened", async || gate.opens.load(Ordering::Relaxed) > 0).await;
+    let began = clock.now();
+    while clock.now().since(began) < opening {
+        pass(&clock, step).await;
+    }
+    store.faults().delay(step * 2); // so a join needs some time, too
+    gate.is_shut.send_replace(false);
+    let are_served = async || {
+        clock.advance(step);
+        crowd.iter().all(JoinHandle::is_finished)
+    };
+    until("all are served", are_served).await;
+    store.faults().heal();
+    for served in crowd {
+        served.await.expect("no panic")?;
+    }
+    locks.close().await
+}
+
+/// Time passes, and all that wakes by then does what it can.
+async fn pass(clock: &Clock, time: Duration) {
+    clock.advance(time);
+    for _ in 0..3 {
+        assert!(keepers_caught_up(Duration::from_secs(10)), "the keepers do nothing");
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// Polls it once.
