@@ -133,7 +133,7 @@ impl Client {
             Err(error) => {
                 // Otherwise it has given up early, and the next one has more patience.
                 let is_own = error.kind() == ErrorKind::Lost; // it was polled too late, and others may not be
-                if !is_own && retries.had_time(by, longest) {
+                if !is_own && retries.had_time(by, self.options()) {
                     // Another request would be answered alike, or another silence is as long.
                     lead.fails(&error, if error.can_retry() { clock.now() - longest } else { began });
                 }
@@ -198,8 +198,9 @@ impl Client {
             if leading.is_some() {
                 retries.begin(self.clock().now());
             }
+            let was_open = !retries.asks_whether_open() || self.has_session()?;
             let live = self.live_session_after_outage(retries.open_by(by), retries.open_again_by()).await?;
-            retries.opened(|| live.clock.now());
+            retries.opened(was_open);
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);
             let claim = want.claim(ClaimId { number, ..id });

@@ -54,6 +54,8 @@ pub(crate) struct Retries {
     pub(crate) outlived: u32,
     /// Until when a session may be opened, if that has no deadline of its own.
     open_by: Option<Moment>,
+    /// Whether a session is awaited.
+    opens: bool,
 }
 
 impl Retries {
@@ -65,13 +67,19 @@ impl Retries {
     /// The store is about to be asked, perhaps again.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.began.get_or_insert(now);
+        self.opens = true;
     }
 
-    /// Whether patience until `by` has left them all their time, if a command may take `longest`. A leader that had waited
-    /// well until its session was lost may have begun just before its patience ended.
-    pub(crate) fn had_time(&self, by: Moment, longest: Duration) -> bool {
-        let enough = self.give_up.or_else(|| self.began.map(|began| began + longest));
-        enough.is_none_or(|enough| by >= enough)
+    /// Whether patience until `by` has left them all their time. A leader that had waited well until its session was lost
+    /// may have begun just before its patience ended; and nobody knows of one that was away.
+    pub(crate) fn had_time(&self, by: Moment, options: &Options) -> bool {
+        let longest = options.command_deadline;
+        let (longest, enough) = match self.opens {
+            true => (longest.max(options.connect_deadline), self.open_by),
+            false => (longest, self.give_up),
+        };
+        let enough = enough.or_else(|| self.began.map(|began| began + longest));
+        enough.is_some_and(|enough| by >= enough)
     }
 
     /// Until when a session may be opened, with patience until `by`.
@@ -84,12 +92,17 @@ impl Retries {
         self.open_by.and(self.give_up).unwrap_or(Moment::NEVER)
     }
 
-    /// A session is open. If that took longer than a request may take, the store has begun to answer only now, and the
-    /// join has its full time.
-    pub(crate) fn opened(&mut self, now: impl FnOnce() -> Moment) {
-        if self.open_by.is_some() && self.give_up.is_some_and(|give_up| give_up <= now()) {
+    /// A session is open. If it was not before, the store has begun to answer only now, and the join has its full time.
+    pub(crate) fn opened(&mut self, was_open: bool) {
+        self.opens = false;
+        if !was_open && self.open_by.take().is_some() {
             self.give_up = None;
         }
+    }
+
+    /// Whether a session that is open already makes a difference.
+    pub(crate) fn asks_whether_open(&self) -> bool {
+        self.open_by.is_some()
     }
 
     /// How long to pause this time. Each pause is twice as long as the one before.

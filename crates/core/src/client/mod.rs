@@ -152,6 +152,11 @@ impl Client {
         }
     }
 
+    /// Whether a session is open. Otherwise one is being opened from now on.
+    pub(crate) fn has_session(&self) -> Result<bool> {
+        Ok(matches!(self.current(Again::No)?, Current::Open(_)))
+    }
+
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_session_after_outage(

@@ -100,7 +100,7 @@ impl Lead {
                 lead.waits = waits.take();
             }
             if let Some(owned) = &lead.waits {
-                cohort.is_led_with(next_turn, &owned.entry, true);
+                cohort.is_led_with(next_turn, &owned.entry, owned.entry.loss().is_none());
             }
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
