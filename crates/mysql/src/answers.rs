@@ -136,7 +136,8 @@ impl Reader<'_> {
             let Action::Leave { id, .. } = &requests[*at].1 else { continue };
             let has_left = have_all || left.contains(&id.number);
             let fate = if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
-            if has_left {
+            // Otherwise a join of the same batch may have it by now.
+            if has_left && !packet.joins.iter().any(|join| requests[*join].0 == requests[*at].0) {
                 fates.freed.push(*at);
             }
             fates.fates.insert(*at, fate);
@@ -216,7 +217,7 @@ impl Reader<'_> {
         let mut handed = HashSet::new();
         for hand in &packet.hands {
             let (name, Action::Leave { id, .. }) = &requests[hand.request] else { continue };
-            if changed(hand.held_at) || packet.passes.contains(&hand.request) {
+            if changed(hand.held_at) || !hand.waited_at.is_some_and(changed) {
                 handed.insert(name.clone()); // or it was before, and the answer was lost
             }
             let left = match hand.waited_at {
@@ -237,7 +238,8 @@ impl Reader<'_> {
             let id = holder(row);
             if !row.is(2) {
                 let mut hands = packet.hands.iter().map(|hand| hand.request);
-                fates.freed.extend(hands.find(|at| requests[*at].0 == name));
+                let is_free = !packet.joins.iter().any(|at| requests[*at].0 == name);
+                fates.freed.extend(hands.find(|at| is_free && requests[*at].0 == name));
                 continue;
             }
             if packet.joins.iter().any(|at| claim(&requests[*at].1).is_some_and(|claim| claim.id == id)) {

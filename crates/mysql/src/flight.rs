@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::backend::{Moment, Place};
+use tidelock_core::backend::{Batchable as _, Moment, Place};
 use tidelock_core::{Name, Result};
 
 use crate::answers::{Fate, Fates, Reader};
@@ -31,6 +31,10 @@ impl OpenSession {
 
     async fn one_by_one(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>, late: Moment) {
         for request in requests {
+            // Its caller may be gone, and a void leave of it too: it must not be sent with new time.
+            if !request.is_wanted() {
+                continue;
+            }
             let late = late.max(self.clock.now() + self.within / 2);
             if let Err((said, open)) = self.in_rounds(lane, vec![request], late).await {
                 self.fail(&said, open);
@@ -60,6 +64,8 @@ impl OpenSession {
                 Ok(fates) => self.settle(lane, open, fates, left == 1).await,
                 Err(said) => return Err((said, open)),
             };
+            // Whose caller is gone is not sent again: a leave of it may be over already.
+            open.retain(Request::is_wanted);
             round += 1;
             left = if open.len() < asked { ROUNDS } else { left - 1 };
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidelock_core::backend::{Batch, Leave, Local as _, Place};
+use tidelock_core::backend::{Batch, Batchable as _, Leave, Local as _, Place};
 use tidelock_core::{Error, Name, Result};
 use tokio::sync::oneshot;
 
@@ -115,6 +115,9 @@ struct Flying<'a> {
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
         let next = self.next.take().unwrap_or_default();
+        for request in next.iter().filter(|request| request.is_join()) {
+            self.session.own_claims.is_not_sent(request.claim().number);
+        }
         self.session.takes_over(next.into_iter().chain(self.lane.batcher.hand_over()));
     }
 }

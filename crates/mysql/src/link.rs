@@ -168,6 +168,10 @@ impl Link {
         #[cfg(test)]
         let text = &self.turned.as_ref().map_or_else(|| text.to_owned(), |turned| turned.text(text));
         let mut place = self.until(late, self.connection.lock()).await.ok_or(Said::NotSent)?;
+        // A task that stood still meanwhile must not send it: nobody waits for that any more.
+        if self.clock.now() >= late {
+            return Err(Said::NotSent);
+        }
         let (mut connection, mut answered) = self.first_try(place.take(), text, late).await?;
         let mut pause = PAUSE;
         loop {
@@ -188,7 +192,6 @@ impl Link {
                         return Err(error);
                     }
                     Sleep::until(&self.clock, self.after(at_random(pause))).await;
-                    // A task that stood still meanwhile must not send it: nobody waits for that any more.
                     if self.clock.now() >= late {
                         *place = Some(self.idle(connection));
                         return Err(error);

@@ -94,6 +94,12 @@ impl OwnClaims {
         }
     }
 
+    /// A join that was about to be sent is queued again.
+    pub(crate) fn is_not_sent(&self, number: u64) {
+        self.is_answered(number);
+        self.queue(number);
+    }
+
     /// Whether no request to join can arrive any more: each was answered.
     pub(crate) fn cannot_join_late(&self, number: u64) -> bool {
         !self.known().unanswered.contains_key(&number)

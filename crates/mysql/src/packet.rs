@@ -393,8 +393,9 @@ impl Caller {
         }
         let mut names: Vec<&Name> = hands.iter().map(|at| &requests[*at].0).collect();
         names.dedup();
-        // The joins of a name are told who holds it.
-        names.retain(|name| !packet.joins.iter().any(|at| requests[*at].0 == **name));
+        // The joins of a name are told who holds it, but for those that get rows of their own.
+        let is_told = |at: &usize, name: &Name| requests[*at].0 == *name && !packet.in_rows.contains(at);
+        names.retain(|name| !packet.joins.iter().any(|at| is_told(at, name)));
         if !names.is_empty() {
             let keys = list(names.into_iter().map(|name| self.key(name)));
             put(&mut packet.text, sql::HOLDS_NOW, &[("names", &keys)]);

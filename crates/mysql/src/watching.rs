@@ -119,7 +119,7 @@ impl OpenSession {
         for (at, names) in waited.chunks(NAMES).enumerate() {
             let answer = self.hear_of(names).await?;
             if at == 0 {
-                now = answer.rows.first().map_or(0, |row| row.number(1));
+                now = answer.rows.iter().find(|row| row.tag() == b'R').map_or(0, |row| row.number(1));
                 if Some(now) == rung {
                     self.own_claims.has_heard(now);
                     return Ok(now);

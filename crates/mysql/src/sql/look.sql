@@ -12,5 +12,5 @@ WHERE s.id IS NULL OR s.expires <= {now} OR s.expires > {now} + s.ttl + 1000000 
 SELECT 'F', c.weight FROM tidelock_claim c WHERE c.name = {name} AND c.state = 1
   AND (SELECT s.expires FROM tidelock_session s WHERE s.id = c.session) > {now} ORDER BY c.place LIMIT 1;
 SELECT 'C', number, state, token FROM tidelock_claim WHERE session = {me} AND name = {name} AND state < 2 AND {counts tidelock_claim};
-SELECT 'D', s.id, 1 FROM tidelock_line l JOIN tidelock_session s ON LOCATE(CONCAT('.', LPAD(s.id, 20, '0'), '.'), l.waiters) > 0
-WHERE l.name = {name} AND l.waiters <> '' AND s.expires > {now} + s.ttl + 1000000 LIMIT {most};
+SELECT 'D', s.id, 1 FROM tidelock_line l JOIN tidelock_session s ON s.expires > {now} + s.ttl + 1000000
+WHERE l.name = {name} AND l.waiters <> '' AND LOCATE(CONCAT('.', LPAD(s.id, 20, '0'), '.'), l.waiters) > 0 LIMIT {most};
