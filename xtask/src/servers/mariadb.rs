@@ -54,6 +54,8 @@ fn start(group: &mut Group, flags: impl FnOnce(&Path) -> Result<Vec<String>>) ->
     install(&data)?;
     let mut command = Command::new(need("mariadbd", "mariadb")?);
     command.current_dir(&folder).args(["--no-defaults", &data, "--skip-name-resolve"]);
+    // A server that starts deletes the temporary tables of others that have the same folder for them.
+    command.arg(format!("--tmpdir={}", folder.display()));
     command.arg(format!("--socket={}", folder.join("socket").display()));
     command.arg(format!("--pid-file={}", folder.join("pid").display()));
     command.args(["--bind-address=127.0.0.1", &format!("--port={port}"), "--max-connections=1000"]);
