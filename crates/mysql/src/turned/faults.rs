@@ -105,7 +105,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault("a_crowd_queues_in_any_order", &[1_001], &[("1, @t_place + j.nth,", "1, @t_place + 99 - j.nth,")]),
     fault(
         "a_first_waiter_that_died_is_handed_the_mutex",
-        &[1_377],
+        &[3_263],
         &[(
             "WHERE s.id = CAST(SUBSTR(waiters, 18, 20) AS UNSIGNED)) > {now});",
             "WHERE s.id = CAST(SUBSTR(waiters, 18, 20) AS UNSIGNED)) > 0);",
