@@ -137,7 +137,7 @@ impl Reader<'_> {
             let has_left = have_all || left.contains(&id.number);
             let fate = if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
             // Otherwise a join of the same batch may have it by now.
-            if has_left && !packet.joins.iter().any(|join| requests[*join].0 == requests[*at].0) {
+            if has_left && !packet.has_join_of(&requests[*at].0, requests) {
                 fates.freed.push(*at);
             }
             fates.fates.insert(*at, fate);
@@ -212,8 +212,6 @@ impl Reader<'_> {
             .filter_map(|row| Some((self.namespace.name(row.bytes(1))?, row)))
             .filter(|(name, _)| packet.hands.iter().any(|hand| requests[hand.request].0 == *name))
             .collect();
-        let holder =
-            |row: &Row| ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
         let mut handed = HashSet::new();
         for hand in &packet.hands {
             let (name, Action::Leave { id, .. }) = &requests[hand.request] else { continue };
@@ -226,7 +224,7 @@ impl Reader<'_> {
                 // It left from among rows of claims.
                 Some(_) if matches!(fates.fates.get(&hand.request), Some(Fate::Over(_))) => continue,
                 // It is neither among the waiters of the row, nor the holder whose next one is dead.
-                Some(_) if now.get(name).is_some_and(|row| holder(row) != *id) => Left::Absent,
+                Some(_) if now.get(name).is_some_and(|row| only_holder(row) != Some(*id)) => Left::Absent,
                 _ => {
                     fates.fates.entry(hand.request).or_insert(Fate::NeedsSection);
                     continue;
@@ -235,13 +233,12 @@ impl Reader<'_> {
             fates.fates.insert(hand.request, Fate::Over(Ok(Outcome::Left(left))));
         }
         for (name, row) in now {
-            let id = holder(row);
-            if !row.is(2) {
+            let Some(id) = only_holder(row) else {
                 let mut hands = packet.hands.iter().map(|hand| hand.request);
-                let is_free = !packet.joins.iter().any(|at| requests[*at].0 == name);
+                let is_free = !packet.has_join_of(&name, requests);
                 fates.freed.extend(hands.find(|at| is_free && requests[*at].0 == name));
                 continue;
-            }
+            };
             if packet.joins.iter().any(|at| claim(&requests[*at].1).is_some_and(|claim| claim.id == id)) {
                 continue; // it was free, and the join is told
             }
@@ -404,7 +401,7 @@ fn is_of(action: &Action, claim: ClaimId) -> bool {
     matches!(action, Action::Leave { id, .. } if *id == claim)
 }
 
-/// The holder in the row of a line whose claims are in no other rows.
+/// The holder in the row of a line whose claims are in no other rows: of a row that begins as `'n'` and `'a'` do.
 fn only_holder(row: &Row) -> Option<ClaimId> {
     let id = ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
     (!row.is(7) && row.is(2)).then_some(id)

@@ -2,11 +2,11 @@
 //!
 //! A name with one claim at most is one row. All requests about such names are two statements: one takes what is free,
 //! and one gives back. Who waits for such a mutex is in that row too: the statement that takes adds it, and one statement
-//! for each leave hands the mutex on. A name with other claims, or with void ones, has them in rows of their own. If it is a mutex, all
-//! joins behind others, and all leaves that pass it on, are a few statements again, however many names there are. Any
-//! other request is a section of its own, of many statements. Each kind of statement leaves a name alone that turns out
-//! to be of another kind, and the request is then made again as a section. A text with a single statement that changes
-//! anything needs no transaction around it.
+//! for each leave hands the mutex on. A name with other claims, or with void ones, has them in rows of their own. If it
+//! is a mutex, all joins behind others, and all leaves that pass it on, are a few statements again, however many names
+//! there are. Any other request is a section of its own, of many statements. Each kind of statement leaves a name alone
+//! that turns out to be of another kind, and the request is then made again as a section. A text with a single statement
+//! that changes anything needs no transaction around it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
@@ -58,6 +58,13 @@ pub(crate) struct Packet {
     /// Which answer says how many rows the leaves changed.
     pub(crate) leaves_at: usize,
     pub(crate) sections: Vec<Section>,
+}
+
+impl Packet {
+    /// Whether one of the requests that take what is free is about this name.
+    pub(crate) fn has_join_of(&self, name: &Name, requests: &[(Name, Action)]) -> bool {
+        self.joins.iter().any(|at| requests[*at].0 == *name)
+    }
 }
 
 /// A leave of a claim that holds or waits in the row of its line.

@@ -47,7 +47,7 @@ impl OpenSession {
 
     /// The texts to send, one after the other: nearly always one.
     fn renewal(&self, standing: &[(Name, Vec<ClaimId>)], doubtful: &[Name]) -> Vec<String> {
-        let me = id(self.id);
+        let (me, padded) = (id(self.id), waiters::padded(self.id));
         let (mut texts, mut text) = (Vec::new(), String::new());
         put(&mut text, sql::RENEW, &[("me", &me)]);
         let names: Vec<&Name> = standing.iter().map(|(name, _)| name).chain(doubtful).collect();
@@ -56,7 +56,6 @@ impl OpenSession {
                 texts.push(std::mem::take(&mut text));
             }
             let names = list(names.iter().map(|name| self.caller.key(name)));
-            let padded = waiters::padded(self.id);
             put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("padded", &padded), ("names", &names)]);
         }
         put(&mut text, sql::OWN_CLAIMS, &[("me", &me)]);

@@ -1,4 +1,5 @@
--- The only holder becomes a row like all others, and so do those who wait behind it. The state of the line is read. The time is read behind the lock.
+-- The only holder becomes a row like all others, and so do those who wait behind it. The state of the line is read. The
+-- time is read behind the lock.
 INSERT INTO tidelock_claim (name, state, place, session, number, weight, token, since)
 SELECT name, 0, place + 1, session, number, weight, token, since
 FROM tidelock_line WHERE name = {name} AND spilled = 0 AND session <> 0;
