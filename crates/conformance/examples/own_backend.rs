@@ -163,7 +163,7 @@ impl Kept {
     /// Another session's claim was taken out of the line.
     fn evicted(&self, answer: &Event<Key>, by: SessionId) -> News {
         match answer {
-            Event::Left { id, .. } if id.session != by => {
+            Event::Left { id, left: Left::Held | Left::Waiting, .. } if id.session != by => {
                 let told =
                     self.clients.get(&id.session).map(|(signals, _)| (signals.clone(), Word::Gone(*id)));
                 told.into_iter().collect()

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tidelock_core::{ErrorKind, Line, Locks, Result};
 
+use crate::Want;
 use crate::any_guard::AnyGuard;
 use crate::history::{Author, EventKind, Recorder};
 use crate::hold::Hold;
-use crate::want::Want;
 
 /// A client, equivalent to a process of its own. Clones are the same client.
 #[derive(Clone)]

@@ -4,8 +4,8 @@
 //! whole history keeps the contract.
 //!
 //! On a slow machine, trials that run in parallel take the processors from each other, and run out of time. So one that
-//! fails while the processors are short is played again alone, and that counts. A history that breaks the contract
-//! counts at once.
+//! fails while the processors are short is played again alone, and that counts. A history that breaks the contract, by
+//! more than what took too long, counts at once.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
@@ -85,7 +85,8 @@ fn play(
     })
 }
 
-/// Tells a verdict, unless it proves nothing: the processors were short, and its history breaks nothing.
+/// Tells a verdict, unless it proves nothing: the processors were short, and its history breaks nothing else than a
+/// bound of time.
 fn judge(mut verdict: Verdict, was_short: bool, tell: &mut dyn FnMut(&Verdict)) -> Verdict {
     match &verdict.ending {
         Ending::Failed { why, broke: false, .. } if was_short => {
@@ -234,7 +235,9 @@ fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Endi
     let Some(history) = history else {
         return Ending::Failed { why, timeline: String::new(), saved: None, broke: false };
     };
-    let violation = first(history.check());
+    let violations = history.check();
+    let broke = violations.iter().any(|violation| !violation.promise.is_a_matter_of_time());
+    let violation = first(violations);
     let broken = violation.as_ref().filter(|violation| violation.sentence != why);
     let why = match broken {
         Some(violation) => {
@@ -247,7 +250,7 @@ fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Endi
         settings.histories.join(format!("{}-{}.json", history.backend.replace(' ', "-"), history.trial));
     let text = history.to_json(&why, violation.as_ref()).to_string();
     let saved = std::fs::create_dir_all(&settings.histories).and_then(|()| std::fs::write(&file, text));
-    Ending::Failed { why, timeline, saved: saved.ok().map(|()| file), broke: violation.is_some() }
+    Ending::Failed { why, timeline, saved: saved.ok().map(|()| file), broke }
 }
 
 #[cfg(test)]

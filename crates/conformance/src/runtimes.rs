@@ -91,6 +91,31 @@ pub fn a_join_that_lies_there_keeps_nobody_out(store: &Arc<dyn Backend>, ttl: Du
     assert!(took < ttl / 3, "it took {took:?}");
 }
 
+/// A join lies in a runtime that stands still, for longer than anybody remembers it. Its caller has given it up, or lies
+/// there too.
+pub fn a_join_that_lies_there_for_too_long_is_not_sent(store: &Arc<dyn Backend>, ttl: Duration) {
+    for is_given_up in [true, false] {
+        let name = format!("lay for too long, {is_given_up}");
+        let (runtime, locks) = driven_by_hand(store.clone(), ttl);
+        let (elsewhere, other) = driven_by_hand(store.clone(), ttl);
+        let mutex = locks.mutex(&name).unwrap();
+        let mut asking = Some(mutex.lock());
+        runtime.block_on(async {
+            let first = asking.as_mut().unwrap().as_mut();
+            assert!(first.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
+        if is_given_up {
+            asking = None;
+        }
+        std::thread::sleep(ttl * 4); // its leave is done, and the server has forgotten the void claim
+        elsewhere.block_on(takes(&other, &name));
+        runtime.block_on(async { tokio::time::sleep(ttl / 20).await }); // the join would be sent now
+        let line = elsewhere.block_on(other.inspect(&name)).unwrap();
+        assert!(line.claims.is_empty(), "given up: {is_given_up}, and it stands there: {:?}", line.claims);
+        drop(asking);
+    }
+}
+
 /// A guard is dropped on a runtime that nobody drives.
 pub fn a_guard_that_is_dropped_there_is_given_back(store: &Arc<dyn Backend>, ttl: Duration) {
     let (runtime, locks) = driven_by_hand(store.clone(), ttl);

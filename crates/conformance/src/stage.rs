@@ -19,8 +19,9 @@ use crate::hold::Hold;
 use crate::local_lines::LocalLines;
 use crate::stalls::Stalls;
 use crate::waiter::Waiter;
-use crate::want::Want;
-use crate::{Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Settings, Subject, Time, Whom};
+use crate::{
+    Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Settings, Subject, Time, Want, Whom,
+};
 
 /// The number of steps in which `until` lets its bound pass.
 const STEPS: u32 = 100;

@@ -3,10 +3,10 @@
 use tidelock_core::{Error, ErrorKind, Line, Result};
 use tokio::task::JoinHandle;
 
+use crate::Want;
 use crate::client::Client;
 use crate::history::{Author, Recorder};
 use crate::hold::Hold;
-use crate::want::Want;
 
 /// A waiter in a task of its own.
 #[derive(Debug)]

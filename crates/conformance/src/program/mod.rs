@@ -42,6 +42,8 @@ Usage: conformance [--url URL [--control PROGRAM --deployment NAME]] [--filter P
                   PROGRAM servers act NAME MEMBER stop|kill|start|pause|resume|clock [MILLISECONDS]
   --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
   --deep          larger crowds, more rounds: takes minutes
+  --without-crowds
+                  no crowds of thousands, for one of several deployments of the same store
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
   --linger MS     the clients pass a hold on among their own tasks for this long; 0: each task stands in line itself
@@ -87,6 +89,7 @@ struct Flags {
     deployment: Option<String>,
     filter: Option<String>,
     deep: bool,
+    without_crowds: bool,
     report: Option<PathBuf>,
     seed: Option<u64>,
     linger: Option<Duration>,
@@ -163,6 +166,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Flags, lexopt::Error> {
             Long("storm") => flags.mode = Mode::Storm(storm::duration(&parser.value()?.string()?)?),
             Long("filter") => flags.filter = Some(parser.value()?.string()?),
             Long("deep") => flags.deep = true,
+            Long("without-crowds") => flags.without_crowds = true,
             Long("report") => flags.report = Some(parser.value()?.into()),
             Long("seed") => flags.seed = Some(parser.value()?.parse()?),
             Long("linger") => flags.linger = Some(milliseconds(&mut parser)?),
@@ -318,6 +322,9 @@ fn remote(backend: &Backend, flags: &Flags) -> Result<Remote, lexopt::Error> {
         (None, None) => remote,
         _ => return Err("give both --control and --deployment, or neither".into()),
     };
+    if flags.without_crowds {
+        remote = remote.without_crowds();
+    }
     if let Ok(program) = std::env::current_exe() {
         remote = remote.with_children(move |options| child(&program, &url, options));
     }

@@ -77,7 +77,8 @@ pub enum Ending {
         timeline: String,
         /// Where the whole history is.
         saved: Option<PathBuf>,
-        /// Whether the history itself breaks the contract: a slow machine is no excuse for that.
+        /// Whether the history itself breaks the contract, and not just by lateness: a slow machine is no excuse for
+        /// that.
         broke: bool,
     },
     /// The subject cannot do what the trial needs, for this reason.

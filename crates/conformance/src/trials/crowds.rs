@@ -12,8 +12,8 @@ use crate::trial::trials;
 use crate::{Client, Hold, Stage, Waiter, Want};
 
 trials! {
-    ten_thousand_joins_dropped_at_once_cost_nobody_a_guard: points [9, 6, 4], lessons [5, 3, 31], needs [Count];
-    ten_thousand_waiters_who_give_up_cost_nobody_a_guard: points [9, 6, 4], lessons [5, 3, 31], needs [Count];
+    ten_thousand_joins_dropped_at_once_cost_nobody_a_guard: points [9, 6, 4], lessons [5, 3, 31], needs [Count, Crowd];
+    ten_thousand_waiters_who_give_up_cost_nobody_a_guard: points [9, 6, 4], lessons [5, 3, 31], needs [Count, Crowd];
 }
 
 const CROWD: usize = 10_000;

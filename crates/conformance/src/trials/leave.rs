@@ -76,7 +76,32 @@ async fn evicting_twice_frees_no_successor(stage: &Stage) -> Outcome {
     drop(hold);
     stage.pass(stage.ttl() / 2).await;
     ensure!(next.state() == State::Held, "a second eviction cost the successor its hold");
+    for want in Want::ALONE {
+        evicting_under_another_name(stage, &[&b, &operator], want).await?;
+    }
     next.release().await?;
+    Ok(())
+}
+
+/// A claim stands in one line, and an operator who names another one takes nothing out of it. "stock" is held meanwhile.
+async fn evicting_under_another_name(stage: &Stage, clients: &[&Client; 2], want: Want) -> Outcome {
+    let [owner, other] = clients;
+    let name = format!("apart {want}");
+    let hold = owner.take(&name, want).await?;
+    let waiting = stage.waiter(other, &name, want).await?;
+    let claims = other.line(&name).await?.claims;
+    for by in clients {
+        for (claim, wrong) in claims.iter().flat_map(|claim| [(claim.id, "stock"), (claim.id, "nowhere")]) {
+            ensure!(!by.locks().evict(wrong, claim).await?, "a claim on {name} was evicted from {wrong}");
+        }
+    }
+    ensure!(!waiting.is_done() && hold.state() == State::Held, "an eviction from another line cost {name}");
+    ensure!(
+        other.line(&name).await?.claims.len() == 2,
+        "an eviction from another line took a claim out of {name}"
+    );
+    hold.release().await?;
+    stage.turn(waiting).await?.release().await?;
     Ok(())
 }
 

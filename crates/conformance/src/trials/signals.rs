@@ -36,7 +36,9 @@ async fn waiters_get_on_with_every_signal_lost(stage: &Stage) -> Outcome {
 }
 
 async fn readers_and_permits_get_on_with_every_signal_lost(stage: &Stage) -> Outcome {
-    let [a, b, c] = stage.clients().await?;
+    // Each waiter has a claim of its own: a reader who only stands in its client's own line has no place yet that the
+    // writer, a task of another client, could not take before it.
+    let [a, b, c] = stage.clients_with(stage.strict()).await?;
     let writing = a.take("table", Want::Write).await?;
     let large = a.take("pool", Want::Permits(5, 5)).await?;
     let readers = stage.waiters(&[a, b.clone(), c.clone()], "table", Want::Read, 6).await?;

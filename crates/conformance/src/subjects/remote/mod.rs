@@ -39,6 +39,7 @@ pub struct Remote {
     site: Arc<dyn Site>,
     control: Option<Arc<Control>>,
     program: Option<Program>,
+    spares_crowds: bool,
     /// The prefix of this run's namespaces, and how many there have been.
     run: String,
     stages: Arc<AtomicU64>,
@@ -51,13 +52,27 @@ impl Remote {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let run =
             format!("conformance-{:x}-{:x}", std::process::id(), since.map_or(0, |since| since.as_micros()));
-        Self { site: Arc::new(site), control: None, program: None, run, stages: Arc::default() }
+        Self {
+            site: Arc::new(site),
+            control: None,
+            program: None,
+            spares_crowds: false,
+            run,
+            stages: Arc::default(),
+        }
     }
 
     /// The server's process can be stopped, started and paused, and its clock can be set.
     #[must_use]
     pub fn controlled_by(mut self, control: Control) -> Self {
         self.control = Some(Arc::new(control));
+        self
+    }
+
+    /// No crowds of thousands are tried here: another deployment of the same store has them.
+    #[must_use]
+    pub fn without_crowds(mut self) -> Self {
+        self.spares_crowds = true;
         self
     }
 
@@ -119,12 +134,15 @@ impl Subject for Remote {
     }
 
     fn can(&self, ability: Ability) -> Can {
-        use Ability::{Agree, Child, FailOver, Pause, Restart, SkewClients, Sleep, StepClock};
+        use Ability::{Agree, Child, Crowd, FailOver, Pause, Restart, SkewClients, Sleep, StepClock};
         let no = |why: &str| Can::No(why.to_owned());
         match (ability, self.site.can(ability)) {
             (_, Can::No(why)) => Can::No(why),
             (Restart | Pause | StepClock | FailOver | Agree, Can::Yes) if self.control.is_none() => {
                 no("the suite cannot control this server: pass --control PROGRAM --deployment NAME")
+            }
+            (Crowd, Can::Yes) if self.spares_crowds => {
+                no("crowds of thousands are tried on another deployment of this store")
             }
             (Child | SkewClients, Can::Yes) if !cfg!(unix) => {
                 no("stopping and killing processes needs Unix signals")

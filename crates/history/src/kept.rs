@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use super::conflicts::Claims;
-use super::excused::Excused;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::Claims;
+use crate::excused::Excused;
+use crate::{Event, EventKind, Promise, Violation};
 
 /// How long before its discovery a loss may be recorded.
 const SEEN_LATE: Duration = Duration::from_millis(500);
 
 /// No client loses its hold unless something has gone wrong in the time `before` the loss.
-pub(super) fn check(events: &[Event], before: Duration) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event], before: Duration) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let faults = faults(events);
     let mut found = Vec::new();

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::{Kind, Token};
+use tidelock_model::{Kind, Token};
 
-use super::conflicts::Claims;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::Claims;
+use crate::{Event, EventKind, Promise, Violation};
 
 /// How often one grant of the store may be given to a task: first by the store, and then by 31 passes.
 const MOST: u32 = 32;
@@ -29,7 +29,7 @@ struct Turn {
     let_go: Duration,
 }
 
-pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     let mut claims = Claims::of(events);
     let mut turns: BTreeMap<(Arc<str>, u64), Turn> = BTreeMap::new();
     let mut alone: BTreeMap<u64, u64> = BTreeMap::new(); // holders that exclude all others, and the store's order

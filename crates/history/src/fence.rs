@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::excused::Excused;
-use super::{Event, EventKind, Promise, Violation};
+use crate::excused::Excused;
+use crate::{Event, EventKind, Promise, Violation};
 
-pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event]) -> Vec<Violation> {
     let mut newest: BTreeMap<Arc<str>, (u64, usize)> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
 }
 
 /// A client that surely holds alone, before and after its write, must not be refused.
-pub(super) fn refusals(events: &[Event]) -> Vec<Violation> {
+pub(crate) fn refusals(events: &[Event]) -> Vec<Violation> {
     let mut excused = Excused::of(events);
     let mut held: BTreeMap<u64, usize> = BTreeMap::new();
     let mut refused: BTreeMap<u64, (usize, u64)> = BTreeMap::new();

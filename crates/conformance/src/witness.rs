@@ -27,7 +27,7 @@ struct Heard {
 impl Witness {
     /// The capacity that a claim's grant told, and since when the claim had waited. Once: a hold that is passed on is
     /// granted without the store.
-    pub(super) fn told(&self, id: ClaimId) -> (Option<u32>, Option<Moment>) {
+    pub(crate) fn told(&self, id: ClaimId) -> (Option<u32>, Option<Moment>) {
         let mut heard = self.heard();
         (heard.sizes.remove(&id), heard.stood.remove(&id))
     }

@@ -1,51 +1,11 @@
-//! The history of a trial, and whether it keeps the contract as a whole.
-//!
-//! Each check reads the events once, in order, and keeps its state in ordered maps: O(n log n) in all, as long as only
-//! a few different weights meet on one name. A check reports a violation only if the delay between an event and its
-//! recording cannot explain it. So a history without a violation proves nothing, and one with a violation proves that
-//! the promise was broken.
-//!
-//! # A saved history
-//!
-//! One JSON object. `format` is `"tidelock history 1"`. `backend`, `trial` and `seed` say what was played and how to
-//! replay it. `ttl` is how long claims lived, in nanoseconds like all times. `linger` is for how long a
-//! client may pass a hold on among its own tasks; absent means zero. `why` is the trial's own failure.
-//! `broken` is absent, or describes the promise that the history breaks: `promise`, `sentence`, `name`, the `claims`
-//! involved, and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds
-//! since the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`,
-//! `told`, `id`, `accepted`, `act`. The words for `what` are those of [`EventKind::word`].
-
-mod conflicts;
-mod event;
-mod exclusion;
-mod excused;
-pub mod faulty;
-mod fence;
-mod kept;
-mod order;
-mod passes;
-mod progress;
-mod promise;
-mod recorder;
-mod sizes;
-mod sums;
-mod timeline;
-mod tokens;
-mod turns;
-mod violation;
-mod witness;
+//! The history itself, what it is checked for, and its form in a file.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use event::{Event, EventKind};
-pub use promise::Promise;
-pub(crate) use recorder::Author;
-pub use recorder::Recorder;
-pub use timeline::timeline;
-pub use violation::Violation;
-pub use witness::Witness;
+use crate::{Event, Violation};
+use crate::{exclusion, fence, kept, order, passes, progress, sizes, tokens, turns};
 
 /// Everything that happened in one trial.
 #[derive(Clone, Debug)]

@@ -2,15 +2,15 @@
 
 /// Weights at positions.
 #[derive(Debug)]
-pub(super) struct Sums(Vec<i64>);
+pub(crate) struct Sums(Vec<i64>);
 
 impl Sums {
-    pub(super) fn new(positions: usize) -> Self {
+    pub(crate) fn new(positions: usize) -> Self {
         Self(vec![0; positions + 1])
     }
 
     /// Changes the weight at a position.
-    pub(super) fn add(&mut self, position: usize, weight: i64) {
+    pub(crate) fn add(&mut self, position: usize, weight: i64) {
         let mut at = position + 1;
         while at < self.0.len() {
             self.0[at] += weight;
@@ -19,7 +19,7 @@ impl Sums {
     }
 
     /// The sum of the weights before this position.
-    pub(super) fn before(&self, position: usize) -> i64 {
+    pub(crate) fn before(&self, position: usize) -> i64 {
         let (mut at, mut sum) = (position, 0);
         while at > 0 {
             sum += self.0[at];

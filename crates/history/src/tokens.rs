@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
-use super::conflicts::{Claim, Claims};
-use super::excused::Excused;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::{Claim, Claims};
+use crate::excused::Excused;
+use crate::{Event, EventKind, Promise, Violation};
 
 /// A grant: its token, its claim, and its position.
 type Grant = (u64, u64, usize);
@@ -31,7 +31,7 @@ struct Tokens {
     floors: BTreeMap<u64, Grant>,
 }
 
-pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event]) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let mut names: BTreeMap<Arc<str>, Tokens> = BTreeMap::new();
     let mut found = Vec::new();

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use tidelock_core::State;
 use tidelock_core::backend::Moment;
+use tidelock_history::{Event, EventKind};
 
-use super::{Event, EventKind, Witness};
 use crate::Time;
 use crate::any_guard::AnyGuard;
+use crate::witness::Witness;
 
 /// The events of one trial.
 #[derive(Debug)]
@@ -235,7 +236,7 @@ impl Recorder {
     fn push(&self, log: &mut Log, author: &Author, what: EventKind, at: Moment) {
         let at = at.since(self.began);
         let Author { who, name, claim } = author.clone();
-        let is_announced = what.is_announced();
+        let is_announced = is_announced(&what);
         log.events.push(Event { at, who, name, claim, what });
         if is_announced {
             self.write_down_all(log);
@@ -293,6 +294,11 @@ impl Holding {
     fn is_lost(&self) -> bool {
         self.kept.upgrade().is_none_or(|kept| kept.guard().state() == State::Lost)
     }
+}
+
+/// Whether this event announces a request whose effects other clients may see.
+fn is_announced(what: &EventKind) -> bool {
+    matches!(what, EventKind::Asked { .. } | EventKind::Resizing { .. } | EventKind::Evicted { .. })
 }
 
 #[cfg(test)]

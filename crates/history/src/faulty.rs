@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
-use super::{Event, EventKind, History, Promise};
+use crate::{Event, EventKind, History, Promise};
 
 /// A history that breaks exactly one promise.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ const LINGER: u64 = 10;
 /// Claims from this number on are those of tasks of one client: 201 and 202 are tasks of client 2.
 const TASKS: u64 = 100;
 
-const WRITER: u32 = tidelock_core::Weight::MAX.get();
+const WRITER: u32 = tidelock_model::Weight::MAX.get();
 
 impl Script {
     fn new() -> Self {
@@ -313,6 +313,16 @@ mod tests {
         for script in sound {
             assert_eq!(script.history().check(), []);
         }
+    }
+
+    /// A store that shows its line may have claims of several kinds in it, and each kind has a local line.
+    #[test]
+    fn a_claim_of_another_kind_is_passed_as_if_it_were_another_clients() {
+        let script =
+            Script::with_linger().asks(0, 101, 1, 1).granted(1, 101, 32).asks(2, 102, WRITER, WRITER);
+        let script = script.event(3, 102, "stock", EventKind::StandsUntilGranted).asks(4, 103, 1, 1);
+        let script = script.lets_go(5, 101).granted(6, 103, 33).lets_go(7, 103).granted(8, 102, 64);
+        assert_eq!(script.lets_go(9, 102).history().check(), []);
     }
 
     #[test]

@@ -8,30 +8,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
-use super::{Event, EventKind};
+use crate::{Event, EventKind};
 
 /// What is known of one claim.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
-    pub(super) name: Arc<str>,
-    pub(super) who: Arc<str>,
-    pub(super) kind: Kind,
-    pub(super) weight: u64,
+pub(crate) struct Claim {
+    pub(crate) name: Arc<str>,
+    pub(crate) who: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) weight: u64,
     /// The capacity that was told with its grant.
-    pub(super) told: Option<u64>,
+    pub(crate) told: Option<u64>,
     /// The position of its request.
-    pub(super) asked: usize,
+    pub(crate) asked: usize,
     /// The largest capacity that the line may have had at the request.
     room: u64,
     /// Whether a resize may have been under way at the request.
     may_change: bool,
 }
 
+/// A client's own line for one kind of lock, where holds may be passed on.
+pub(crate) type LocalLine = (Arc<str>, Kind);
+
+impl Claim {
+    /// A client that uses a name as two kinds has two lines there, and neither knows of the other.
+    pub(crate) fn local_line(&self) -> LocalLine {
+        (self.who.clone(), self.kind)
+    }
+}
+
 /// Every claim so far, and every change of a capacity.
 #[derive(Debug)]
-pub(super) struct Claims {
+pub(crate) struct Claims {
     /// Whether grants tell the capacity. Only then may clients declare different sizes.
     are_told: bool,
     claims: BTreeMap<u64, Claim>,
@@ -60,14 +70,14 @@ struct Resize {
 
 impl Claims {
     /// No claims yet, for this history.
-    pub(super) fn of(events: &[Event]) -> Self {
+    pub(crate) fn of(events: &[Event]) -> Self {
         let are_told =
             events.iter().any(|event| matches!(event.what, EventKind::Granted { told: Some(_), .. }));
         Self { are_told, claims: BTreeMap::new(), sizes: BTreeMap::new() }
     }
 
     /// Adds an event. Must be called before the event is judged.
-    pub(super) fn see(&mut self, position: usize, event: &Event) {
+    pub(crate) fn see(&mut self, position: usize, event: &Event) {
         match event.what {
             EventKind::Asked { kind, weight, capacity } => self.ask(position, event, kind, weight, capacity),
             EventKind::Granted { told, .. } => {
@@ -100,12 +110,12 @@ impl Claims {
         self.sizes.entry(event.name.clone()).or_default()
     }
 
-    pub(super) fn get(&self, claim: u64) -> Option<&Claim> {
+    pub(crate) fn get(&self, claim: u64) -> Option<&Claim> {
         self.claims.get(&claim)
     }
 
     /// The largest capacity that the line may have had since the claim was asked for.
-    pub(super) fn capacity(&self, claim: &Claim) -> u64 {
+    pub(crate) fn capacity(&self, claim: &Claim) -> u64 {
         claim.room.max(self.greatest_since(claim)).max(self.most_declared(claim))
     }
 
@@ -118,7 +128,7 @@ impl Claims {
 
     /// The same, if the grant told the capacity. If there was a resize since, the claim may have been granted under
     /// another size than the one it was told.
-    pub(super) fn told_room(&self, claim: &Claim) -> u64 {
+    pub(crate) fn told_room(&self, claim: &Claim) -> u64 {
         match claim.told {
             Some(told) if !self.may_have_changed(claim) => told,
             _ => self.capacity(claim),
@@ -126,13 +136,13 @@ impl Claims {
     }
 
     /// Whether the size of the line may have changed since the claim was asked for.
-    pub(super) fn may_have_changed(&self, claim: &Claim) -> bool {
+    pub(crate) fn may_have_changed(&self, claim: &Claim) -> bool {
         let latest = self.sizes.get(&claim.name).and_then(|sizes| sizes.latest);
         claim.may_change || latest.is_some_and(|latest| latest >= claim.asked)
     }
 
     /// Whether any client has declared or set that size.
-    pub(super) fn was_said(&self, claim: &Claim, size: u64) -> bool {
+    pub(crate) fn was_said(&self, claim: &Claim, size: u64) -> bool {
         claim.kind != Kind::Semaphore
             || self.sizes.get(&claim.name).is_some_and(|sizes| sizes.said.contains(&size))
     }

@@ -42,6 +42,12 @@ impl Promise {
             Self::Kept => "kept while all is well",
         }
     }
+
+    /// Whether a machine that is slow enough breaks it: it says how long something takes at most.
+    #[must_use]
+    pub const fn is_a_matter_of_time(self) -> bool {
+        matches!(self, Self::Bounded | Self::Kept)
+    }
 }
 
 impl fmt::Display for Promise {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
 /// How a name is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Want {
     pub const fn weight(self) -> u32 {
         match self {
             Self::Lock | Self::Read => 1,
-            Self::Write => tidelock_core::Weight::MAX.get(),
+            Self::Write => tidelock_model::Weight::MAX.get(),
             Self::Permits(n, _) => n,
         }
     }
@@ -46,7 +46,7 @@ impl Want {
     pub const fn capacity(self) -> u32 {
         match self {
             Self::Lock => 1,
-            Self::Read | Self::Write => tidelock_core::Weight::MAX.get(),
+            Self::Read | Self::Write => tidelock_model::Weight::MAX.get(),
             Self::Permits(_, of) => of,
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::promise::Promise;
+use crate::promise::Promise;
 
 /// A promise that was broken, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "promise": self.promise.as_str(),
             "sentence": self.sentence,

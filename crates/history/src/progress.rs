@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, EventKind, Promise, Violation};
+use crate::{Event, EventKind, Promise, Violation};
 
 /// What is known of one name's line.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ struct Line {
 }
 
 /// No claim waits for longer than `bound` while nobody holds.
-pub(super) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
+pub(crate) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
     let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
     let (mut found, mut is_faulty) = (Vec::new(), false);
     for (position, event) in events.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
 }
 
 /// A claim that was asked for after the last heal has an answer by the end, or another claim holds the name.
-pub(super) fn usable(events: &[Event]) -> Vec<Violation> {
+pub(crate) fn usable(events: &[Event]) -> Vec<Violation> {
     let Some(healed) = events.iter().rposition(|event| event.what == EventKind::Healed) else {
         return Vec::new();
     };

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::conflicts::Claims;
-use super::excused::Excused;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::Claims;
+use crate::excused::Excused;
+use crate::{Event, EventKind, Promise, Violation};
 
 /// The holders of one name: claims, with the size they were told and the position.
 type Holders = BTreeMap<u64, (u64, usize)>;
 
-pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event]) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let mut names: BTreeMap<Arc<str>, Holders> = BTreeMap::new();
     let mut found = Vec::new();

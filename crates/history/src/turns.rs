@@ -12,17 +12,17 @@
 //!   be of the local line: `try_lock` asks the store by itself), and wait for another. Turns of readers are not counted
 //!   here, because any number of them may be held and recorded late.
 //!
-//! Semaphores have no turns: see `order`.
+//! Semaphores have no turns: see `order`. A client that uses the name as two kinds counts as two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::{Kind, Token};
+use tidelock_model::{Kind, Token};
 
-use super::conflicts::{Claim, Claims};
-use super::excused::Excused;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::{Claim, Claims, LocalLine};
+use crate::excused::Excused;
+use crate::{Event, EventKind, Promise, Violation};
 
 /// How many turns that exclude all others may begin.
 const MOST_ALONE: usize = 2;
@@ -37,28 +37,27 @@ struct Wait {
     weight: u64,
     /// Whether it is known until this claim is granted.
     is_kept: bool,
-    /// The turns of others since then, by client: those that exclude all others, and those of tasks that asked later.
-    alone: BTreeMap<Arc<str>, BTreeSet<u64>>,
-    later: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    /// The turns of others since then, by their local lines: those that exclude all others, and those of tasks that asked later.
+    alone: BTreeMap<LocalLine, BTreeSet<u64>>,
+    later: BTreeMap<LocalLine, BTreeSet<u64>>,
 }
 
 /// One name's line.
 #[derive(Debug, Default)]
 struct Line {
-    waits: BTreeMap<Arc<str>, Wait>,
+    waits: BTreeMap<LocalLine, Wait>,
     /// Where each turn's first grant is recorded.
     began: BTreeMap<u64, usize>,
 }
 
 /// A grant, as others see it.
 struct Seen<'a> {
-    event: &'a Event,
     claim: &'a Claim,
     capacity: u64,
     order: u64,
 }
 
-pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     if linger.is_zero() {
         return Vec::new(); // the order is strict
     }
@@ -68,7 +67,7 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
         for claim in excused.see(event).into_iter().filter_map(|claim| claims.get(claim)) {
-            lines.entry(claim.name.clone()).or_default().waits.remove(&claim.who);
+            lines.entry(claim.name.clone()).or_default().waits.remove(&claim.local_line());
         }
         if matches!(event.what, EventKind::Fault { .. }) {
             lines.values_mut().for_each(|line| line.waits.clear()); // their places may be gone
@@ -79,22 +78,22 @@ pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
         };
         let line = lines.entry(event.name.clone()).or_default();
         match event.what {
-            EventKind::Stands => line.stand(position, event, claim.weight, false),
-            EventKind::StandsUntilGranted => line.stand(position, event, claim.weight, true),
+            EventKind::Stands => line.stand(position, event, claim, false),
+            EventKind::StandsUntilGranted => line.stand(position, event, claim, true),
             EventKind::Granted { token, .. } => {
-                line.may_have_left(event);
+                line.may_have_left(event, claim);
                 let Some(token) = Token::from_u64(token).filter(|_| !excused.is(event.claim)) else {
                     continue;
                 };
                 let order = token.store_order();
                 let capacity = claims.capacity(claim);
                 line.began.entry(order).or_insert(position);
-                if let Some(passed) = line.passed_by(&Seen { event, claim, capacity, order }) {
+                if let Some(passed) = line.passed_by(&Seen { claim, capacity, order }) {
                     found.push(violation(passed, &claims, event, position));
                 }
             }
             EventKind::Refused | EventKind::Failed | EventKind::Cancelled | EventKind::Lost => {
-                line.may_have_left(event);
+                line.may_have_left(event, claim);
             }
             _ => {}
         }
@@ -118,11 +117,11 @@ fn violation(passed: &Wait, claims: &Claims, event: &Event, position: usize) -> 
 }
 
 impl Line {
-    fn stand(&mut self, since: usize, event: &Event, weight: u64, is_kept: bool) {
-        self.waits.entry(event.who.clone()).or_insert_with(|| Wait {
+    fn stand(&mut self, since: usize, event: &Event, claim: &Claim, is_kept: bool) {
+        self.waits.entry(claim.local_line()).or_insert_with(|| Wait {
             since,
             claim: event.claim,
-            weight,
+            weight: claim.weight,
             is_kept,
             alone: BTreeMap::new(),
             later: BTreeMap::new(),
@@ -130,9 +129,10 @@ impl Line {
     }
 
     /// The client waits no more, as far as is known, because one of its tasks does not.
-    fn may_have_left(&mut self, event: &Event) {
-        if self.waits.get(&event.who).is_some_and(|wait| !wait.is_kept || wait.claim == event.claim) {
-            self.waits.remove(&event.who);
+    fn may_have_left(&mut self, event: &Event, claim: &Claim) {
+        let local_line = claim.local_line();
+        if self.waits.get(&local_line).is_some_and(|wait| !wait.is_kept || wait.claim == event.claim) {
+            self.waits.remove(&local_line);
         }
     }
 
@@ -149,8 +149,8 @@ impl Wait {
         if self.weight + seen.claim.weight <= seen.capacity {
             return false; // it may hold itself by now
         }
-        let add = |turns: &mut BTreeMap<Arc<str>, BTreeSet<u64>>| {
-            let turns = turns.entry(seen.event.who.clone()).or_default();
+        let add = |turns: &mut BTreeMap<LocalLine, BTreeSet<u64>>| {
+            let turns = turns.entry(seen.claim.local_line()).or_default();
             turns.insert(seen.order);
             turns.len()
         };

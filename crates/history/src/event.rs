@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,11 +102,6 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Whether this event announces a request whose effects other clients may see.
-    pub(crate) fn is_announced(&self) -> bool {
-        matches!(self, Self::Asked { .. } | Self::Resizing { .. } | Self::Evicted { .. })
-    }
-
     /// The event, as a sentence about a client.
     #[must_use]
     pub fn sentence(&self) -> String {

@@ -6,7 +6,7 @@
 //! later one was asked for.
 //!
 //! A client that may linger has a line of its own: what it passes on goes past the tasks of others, for a while (see
-//! `passes` and `turns`). So the claims of one client alone are compared there, except permits, which are not passed on.
+//! `passes` and `turns`). So the claims of one client and one kind alone are compared there, except permits, which are not passed on.
 //! Who leads there and gets no answer for long may find that others have led meanwhile: so a claim is known to wait by its
 //! own wires only if nothing was wrong from its request until it stood in line.
 //!
@@ -17,15 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
-use super::conflicts::{Claim, Claims};
-use super::excused::Excused;
-use super::sums::Sums;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::{Claim, Claims, LocalLine};
+use crate::excused::Excused;
+use crate::sums::Sums;
+use crate::{Event, EventKind, Promise, Violation};
 
-/// The claims that keep one order: those of a name, or of a client on that name.
-type Place = (Arc<str>, Option<Arc<str>>);
+/// The claims that keep one order: those of a name, or of a local line there.
+type Place = (Arc<str>, Option<LocalLine>);
 
 /// One line.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Line {
     holders: BTreeMap<u64, (usize, u64)>,
 }
 
-pub(super) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event], linger: Duration) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let mut lines: BTreeMap<Place, Line> = BTreeMap::new();
     let mut calm = Calm::default();
@@ -125,7 +125,7 @@ impl Calm {
 
 fn place(claim: &Claim, linger: Duration) -> Place {
     let has_own = !linger.is_zero() && claim.kind != Kind::Semaphore;
-    (claim.name.clone(), has_own.then(|| claim.who.clone()))
+    (claim.name.clone(), has_own.then(|| claim.local_line()))
 }
 
 impl Line {

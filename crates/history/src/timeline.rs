@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Event, EventKind, Violation};
+use crate::{Event, EventKind, Violation};
 
 /// The maximum number of lines of a timeline.
 const LINES: usize = 24;

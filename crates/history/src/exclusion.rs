@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidelock_core::Kind;
+use tidelock_model::Kind;
 
-use super::conflicts::Claims;
-use super::excused::Excused;
-use super::{Event, EventKind, Promise, Violation};
+use crate::conflicts::Claims;
+use crate::excused::Excused;
+use crate::{Event, EventKind, Promise, Violation};
 
 /// The holders of one name.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct Holder {
     capacity: u64,
 }
 
-pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+pub(crate) fn check(events: &[Event]) -> Vec<Violation> {
     let mut claims = Claims::of(events);
     let mut excused = Excused::of(events);
     let mut names: BTreeMap<Arc<str>, Holders> = BTreeMap::new();

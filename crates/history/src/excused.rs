@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Event, EventKind};
+use crate::{Event, EventKind};
 
 /// The excused claims in the history so far.
 #[derive(Debug)]
-pub(super) struct Excused {
+pub(crate) struct Excused {
     /// The granted claims, by the store's ids. A client may pass on what the store granted once.
     granted: BTreeMap<Arc<str>, Vec<u64>>,
     claims: BTreeSet<u64>,
@@ -16,7 +16,7 @@ pub(super) struct Excused {
 
 impl Excused {
     /// No excused claims yet, for this history.
-    pub(super) fn of(events: &[Event]) -> Self {
+    pub(crate) fn of(events: &[Event]) -> Self {
         let mut granted: BTreeMap<Arc<str>, Vec<u64>> = BTreeMap::new();
         for event in events {
             if let EventKind::Granted { id, .. } = &event.what
@@ -30,7 +30,7 @@ impl Excused {
 
     /// Adds an event, and returns the claims that are excused from then on. Their grants may come later: a client may be
     /// evicted before it learns of its grant.
-    pub(super) fn see(&mut self, event: &Event) -> Vec<u64> {
+    pub(crate) fn see(&mut self, event: &Event) -> Vec<u64> {
         let claims = match &event.what {
             EventKind::Overlap if event.claim > 0 => vec![event.claim],
             EventKind::Evicted { id } => self.granted.get(id).cloned().unwrap_or_default(),
@@ -40,7 +40,7 @@ impl Excused {
         claims
     }
 
-    pub(super) fn is(&self, claim: u64) -> bool {
+    pub(crate) fn is(&self, claim: u64) -> bool {
         self.claims.contains(&claim)
     }
 }
