@@ -10,12 +10,16 @@ use tracing::field::{Empty, debug, display};
 
 use crate::backend::{Claim, Grant, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
-use crate::cohort::{Baton, Entered, Lead, Leading, News};
+use crate::cohort::{Baton, Behind, Entered, Lead, News};
 use crate::deadline::no_answer;
 use crate::declared_size::DeclaredSize;
-use crate::owned_claim::{Joined, OwnedClaim, Retries};
+use crate::joining::{Joined, is_unknown};
+use crate::owned_claim::OwnedClaim;
 use crate::registry::{Loss, Turn, reads};
+use crate::retries::Retries;
 use crate::span::Span;
+use crate::standing::Standing;
+use crate::tied::is_alone;
 use crate::{ClaimId, Error, ErrorKind, Guard, Kind, Name, Result, Weight, progress};
 
 /// How often in a row a claim may be lost before it has waited, until the acquire gives up.
@@ -62,6 +66,9 @@ impl Client {
 
     /// Waits for a grant until `by`, behind others of this client that want the same.
     pub(crate) async fn acquire_in_cohort(&self, want: &Want<'_>, by: Moment) -> Result<Option<Guard>> {
+        if is_alone() {
+            return Box::pin(self.acquire(*want, Patience::Wait, by)).await;
+        }
         let span = span_of(*want);
         if span.is_disabled() {
             drop(span); // it has a size, and there may be very many that wait
@@ -124,10 +131,13 @@ impl Client {
     async fn lead(&self, mut lead: Lead, want: Want<'_>, by: Moment, outlived: u32) -> Result<Option<Guard>> {
         let (clock, longest) = (self.clock(), self.options().command_deadline);
         let began = clock.now();
-        let (leading, mut retries) = (lead.leading(), lead.retries(began, self.options()));
+        let (behind, mut retries) = (lead.behind(), lead.retries(began, self.options()));
         retries.outlived = outlived;
-        let waits = &mut lead.waits;
-        match self.stand_in_line(want, Patience::Wait, by, waits, Some(&leading), &mut retries).await {
+        let stood = {
+            let waits = &mut lead.leading().waits; // put back also if this is given up
+            self.stand_in_line(want, Patience::Wait, by, waits, Some(&behind), &mut retries).await
+        };
+        match stood {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
             Err(error) => {
@@ -142,24 +152,24 @@ impl Client {
         }
     }
 
-    /// `waits`: a claim that stands in line already, or will. It stays there if nobody waits for it any more. `leading`
-    /// hears of it.
+    /// `waits`: a claim that stands in line already, or will. It stays there if nobody waits for it any more. Those
+    /// `behind` hear of it.
     async fn stand_in_line(
         &self,
         want: Want<'_>,
         patience: Patience,
         by: Moment,
-        waits: &mut Option<OwnedClaim>,
-        leading: Option<&Leading>,
+        waits: &mut Option<Standing>,
+        behind: Option<&Behind>,
         retries: &mut Retries,
     ) -> Result<Option<(OwnedClaim, Grant)>> {
-        progress::unanswered();
+        retries.tell();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
         let mut lost_in_a_row = retries.outlived;
         let mut is_too_short = self.options().max_hold.filter(|_| lost_in_a_row > 0);
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by, retries, waits, leading).await? {
+            match self.stand_once(want, patience, by, retries, waits, behind).await? {
                 Outcome::Granted(owned, grant) => return Ok(Some((owned, grant))),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
@@ -171,10 +181,10 @@ impl Client {
                 }
                 // Its session or its lease has ended: it joins the line again, at the tail.
                 Outcome::Gone { had_waited: true, .. } => {
-                    (lost_in_a_row, *retries) = (0, Retries::default());
+                    (lost_in_a_row, is_too_short, *retries) = (0, None, Retries::default());
                 }
                 Outcome::Gone { had_waited: false, loss } => {
-                    lost_in_a_row += 1;
+                    (lost_in_a_row, is_too_short) = (lost_in_a_row + 1, None);
                     if loss == Loss::SessionOver {
                         *retries = Retries::default(); // opening the next session has its own deadline
                     }
@@ -184,22 +194,22 @@ impl Client {
         Err(is_too_short.map_or_else(forgets_at_once, too_short))
     }
 
-    /// Stands in line with one claim until its outcome is known: with the one that waits already, if there is one.
+    /// Stands in line with one claim until its outcome is known: with the one that waits or joins already, if there is one.
     async fn stand_once(
         &self,
         want: Want<'_>,
         patience: Patience,
         by: Moment,
         retries: &mut Retries,
-        waits: &mut Option<OwnedClaim>,
-        leading: Option<&Leading>,
+        waits: &mut Option<Standing>,
+        behind: Option<&Behind>,
     ) -> Result<Outcome> {
         if waits.is_none() {
-            if leading.is_some() {
+            if behind.is_some() {
                 retries.begin(self.clock().now());
             }
-            let was_open = !retries.asks_whether_open() || self.has_session()?;
-            let live = self.live_session_after_outage(retries.open_by(by), retries.open_again_by()).await?;
+            let (open_by, again_by) = (retries.open_by(by), retries.open_again_by());
+            let (live, was_open) = self.live_session_after_outage(open_by, again_by).await?;
             retries.opened(was_open);
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);
@@ -208,59 +218,97 @@ impl Client {
                 Ok(owned) => owned,
                 Err(loss) => return Ok(Outcome::Gone { loss, had_waited: false }),
             };
-            if let Some(leading) = leading {
-                leading.has(&owned);
+            if let Some(behind) = behind {
+                behind.is_led_with(&owned);
             }
-            match owned.join(patience, by, retries).await {
-                Ok(Joined::Held { grant, at }) => return Ok(self.granted(owned, grant, Some(at), by).await),
-                // Without patience, dropping the claim leaves the line.
-                Ok(Joined::Refused) => return Ok(Outcome::NotGranted),
-                Ok(Joined::Waiting) if patience == Patience::Now => return Ok(Outcome::NotGranted),
-                Ok(Joined::Waiting) => {
-                    if let Some(leading) = leading {
-                        leading.waits_with(&owned);
-                    }
-                    *waits = Some(owned);
-                }
-                Ok(Joined::Gone(loss)) => return Ok(Outcome::Gone { loss, had_waited: false }),
-                Ok(Joined::TooLate) => return Ok(Outcome::TooLate),
-                Err(error) if error.kind() == ErrorKind::Lost => {
-                    owned.live.registry.over();
-                    return Ok(Outcome::Gone { loss: Loss::SessionOver, had_waited: false });
-                }
-                Err(error) => return Err(error),
-            }
+            *waits = Some(Standing::of(owned));
         }
-        Ok(self.waited(waits, by).await)
+        let Some(standing) = waits.as_mut().filter(|standing| !standing.is_answered()) else {
+            return Ok(self.waited(waits, by).await);
+        };
+        let joined = match behind {
+            Some(_) => standing.join(by, retries).await,
+            None => standing.join_alone(patience, by, retries).await,
+        };
+        self.joined(joined, patience, by, retries, waits, behind).await
+    }
+
+    /// The join of a claim has this outcome.
+    async fn joined(
+        &self,
+        joined: Result<Joined>,
+        patience: Patience,
+        by: Moment,
+        retries: &Retries,
+        waits: &mut Option<Standing>,
+        behind: Option<&Behind>,
+    ) -> Result<Outcome> {
+        Ok(match joined {
+            Ok(Joined::Held { grant, at }) => self.granted(waits, grant, Some(at), by).await,
+            // Without patience, dropping the claim leaves the line.
+            Ok(Joined::Refused | Joined::InVain) => Outcome::NotGranted,
+            Ok(Joined::Waiting) if patience == Patience::Now => Outcome::NotGranted,
+            Ok(Joined::Waiting) => {
+                if let (Some(behind), Some(standing)) = (behind, &*waits) {
+                    behind.is_answered(&standing.owned);
+                }
+                self.waited(waits, by).await
+            }
+            Ok(Joined::Gone(loss)) => {
+                *waits = None;
+                Outcome::Gone { loss, had_waited: false }
+            }
+            Ok(Joined::TooLate) => {
+                *waits = None;
+                Outcome::TooLate
+            }
+            Err(error) if error.kind() == ErrorKind::Lost => {
+                if let Some(standing) = waits.take() {
+                    standing.owned.live.registry.over();
+                }
+                Outcome::Gone { loss: Loss::SessionOver, had_waited: false }
+            }
+            Err(error) => {
+                // Otherwise it has given up early, and its join is the next one's, who has more patience.
+                if !is_unknown(&error) || retries.had_time(by, self.options()) {
+                    *waits = None;
+                }
+                return Err(error);
+            }
+        })
     }
 
     /// Waits for the turn of a claim that stands in line. Without it the claim stays there.
-    async fn waited(&self, waits: &mut Option<OwnedClaim>, by: Moment) -> Outcome {
-        let Some(owned) = &*waits else { return Outcome::NotGranted };
+    async fn waited(&self, waits: &mut Option<Standing>, by: Moment) -> Outcome {
+        let Some(Standing { owned, .. }) = &*waits else { return Outcome::NotGranted };
         progress::waiting();
         let turn = owned.turn(by).await;
         progress::unanswered();
-        match (turn, waits.take()) {
-            (Some(Turn::Held(grant)), Some(owned)) => self.granted(owned, grant, None, by).await,
-            (Some(Turn::Gone(loss)), _) => Outcome::Gone { loss, had_waited: true },
-            (_, owned) => {
-                *waits = owned;
-                Outcome::NotGranted
+        match turn {
+            Some(Turn::Held(grant)) => self.granted(waits, grant, None, by).await,
+            Some(Turn::Gone(loss)) => {
+                *waits = None;
+                Outcome::Gone { loss, had_waited: true }
             }
+            None => Outcome::NotGranted,
         }
     }
 
-    /// It was known to hold at `known_at`, if it has not waited.
+    /// The claim has its turn; it was known to hold at `known_at`, if it has not waited. Until it is handed out it stays
+    /// there, for the next one of a local line.
     async fn granted(
         &self,
-        owned: OwnedClaim,
+        waits: &mut Option<Standing>,
         grant: Grant,
         known_at: Option<Moment>,
         by: Moment,
     ) -> Outcome {
-        match self.freshen(&owned, known_at, by).await {
-            Some(loss) => Outcome::Gone { loss, had_waited: known_at.is_none() },
-            None => Outcome::Granted(owned, grant),
+        let Some(Standing { owned, .. }) = &*waits else { return Outcome::NotGranted };
+        let loss = self.freshen(owned, known_at, by).await;
+        match (loss, waits.take()) {
+            (Some(loss), _) => Outcome::Gone { loss, had_waited: known_at.is_none() },
+            (None, Some(standing)) => Outcome::Granted(standing.owned, grant),
+            (None, None) => Outcome::NotGranted,
         }
     }
 

@@ -85,6 +85,10 @@ impl Locks for Factory {
         let name = Name::new(name).map_err(|error| error.during("evict"))?;
         let evicted = async {
             let live = self.0.live_session(Moment::NEVER).await?;
+            let own = Some(claim).filter(|claim| live.registry.knows(*claim));
+            if live.registry.find(own.iter()).iter().any(|entry| entry.claim.name != name) {
+                return Ok((Left::Absent, None)); // a backend would forget what it knows of it
+            }
             let (session, of) = (live.session.clone(), name.clone());
             // Runs on the keeper's runtime: the caller's may block before the answer comes, and only the first answer
             // counts.

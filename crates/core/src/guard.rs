@@ -84,6 +84,13 @@ impl Owned {
         }
     }
 
+    /// No other task of this client gets the hold any more.
+    fn ends_its_turn(&mut self) {
+        if let Self::Passed(baton) = self {
+            baton.ends_its_turn();
+        }
+    }
+
     /// Gives the hold to another task of this client, if one waits and may have it.
     fn pass_on(&mut self) -> bool {
         match self {
@@ -260,6 +267,11 @@ impl Guard {
             self.hold.record("loss", Loss::NotInLine.reason());
         }
         Released::of(released)
+    }
+
+    /// Its hold is passed on to nobody.
+    pub(crate) fn ends_its_turn(&mut self) {
+        self.owned.ends_its_turn();
     }
 
     pub(crate) fn capacity(&self) -> Weight {

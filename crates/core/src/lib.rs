@@ -66,6 +66,7 @@ mod factory;
 mod fence;
 mod guard;
 mod guards;
+mod joining;
 mod keeper;
 mod limit;
 mod line;
@@ -88,6 +89,7 @@ mod reentrant;
 mod refused;
 mod registry;
 mod released;
+mod retries;
 mod rwlock;
 mod semaphore;
 mod server_kind;
@@ -100,8 +102,10 @@ pub mod simulation;
 mod size_warnings;
 mod sleep;
 mod span;
+mod standing;
 mod striped;
 mod sync;
+mod tied;
 
 #[cfg(tidelock_simulation)]
 use simulation as boot_clock;

@@ -180,6 +180,20 @@ fn a_grant_that_comes_while_its_claim_leaves_is_given_back() {
     });
 }
 
+#[test]
+fn a_pass_moves_no_end_that_has_come() {
+    explore("a_pass_moves_no_end_that_has_come", || {
+        let (registry, entry) = waiting();
+        let (now, later) = (registry.now(), registry.now() + Duration::from_secs(60));
+        entry.extend(later);
+        assert_eq!(entry.hold(grant(), now, now, 0), None);
+        let holder = entry.clone();
+        let passing = thread::spawn(move || holder.pass_on(later));
+        let is_overdue = entry.is_overdue(now, Entry::due);
+        assert!(passing.join().unwrap() ^ is_overdue, "the next holder has a hold that is lost");
+    });
+}
+
 pub(crate) fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
     let iterations = Arc::new(AtomicUsize::new(0));
     let counted = iterations.clone();

@@ -1,132 +1,14 @@
 //! A claim that leaves when it is dropped, however far it has come.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
-use crate::at_once::at_once;
-use crate::backend::{Claim, Grant, Kept, Leave, Left, Moment, Patience, Place};
+use crate::backend::{Claim, Kept, Leave, Left, Moment};
 use crate::deadline;
-use crate::keeper::{Leaving, renewal_deadline, ttl_of};
+use crate::keeper::{Leaving, renewal_deadline};
 use crate::live_session::LiveSession;
-use crate::registry::{EarlyRenewal, Entry, Loss, LossListener, Stage, Turn};
-use crate::{Error, ErrorKind, Options, Result, progress, shield};
-
-/// The outcome of a join.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Joined {
-    Held {
-        grant: Grant,
-        /// When this was heard, or a little before.
-        at: Moment,
-    },
-    Waiting,
-    Refused,
-    Gone(Loss),
-    /// No answer came while the claim surely lived. It leaves, and the acquire joins with another claim.
-    TooLate,
-}
-
-impl Joined {
-    /// The claim was lost before the answer to its join came. If it was lost by the clock, the answer or its user was
-    /// too slow.
-    fn lost(loss: Loss) -> Self {
-        if loss == Loss::Deadline { Self::TooLate } else { Self::Gone(loss) }
-    }
-}
-
-/// How often in one acquire the user may be away for longer than a command may take. Without this limit, an acquire
-/// on a runtime that is always that late would wait for a dead store for ever.
-const MOST_ABSENCES: u32 = 8;
-
-/// What an acquire remembers of unanswered joins, from one claim to the next.
-#[derive(Debug, Default)]
-pub(crate) struct Retries {
-    /// Since when the store has not answered, as far as one that leads others knows.
-    began: Option<Moment>,
-    give_up: Option<Moment>,
-    pause: Option<Duration>,
-    trouble: Option<Error>,
-    absences: u32,
-    /// How many passes of a hold `max_hold` had ended in a row before this acquire came to lead.
-    pub(crate) outlived: u32,
-    /// Until when a session may be opened, if that has no deadline of its own.
-    open_by: Option<Moment>,
-    /// Whether a session is awaited.
-    opens: bool,
-}
-
-impl Retries {
-    /// Those of an acquire that gives up then, and awaits a session that is being opened for longer.
-    pub(crate) fn until(give_up: Moment, open_by: Moment) -> Self {
-        Self { give_up: Some(give_up), open_by: Some(open_by), ..Self::default() }
-    }
-
-    /// The store is about to be asked, perhaps again.
-    pub(crate) fn begin(&mut self, now: Moment) {
-        self.began.get_or_insert(now);
-        self.opens = true;
-    }
-
-    /// Whether patience until `by` has left them all their time. A leader that had waited well until its session was lost
-    /// may have begun just before its patience ended; and nobody knows of one that was away.
-    pub(crate) fn had_time(&self, by: Moment, options: &Options) -> bool {
-        let longest = options.command_deadline;
-        let (longest, enough) = match self.opens {
-            true => (longest.max(options.connect_deadline), self.open_by),
-            false => (longest, self.give_up),
-        };
-        let enough = enough.or_else(|| self.began.map(|began| began + longest));
-        enough.is_some_and(|enough| by >= enough)
-    }
-
-    /// Until when a session may be opened, with patience until `by`.
-    pub(crate) fn open_by(&self, by: Moment) -> Moment {
-        self.open_by.map_or(by, |open_by| open_by.min(by))
-    }
-
-    /// Until when that may be tried again, if it has no deadline of its own.
-    pub(crate) fn open_again_by(&self) -> Moment {
-        self.open_by.and(self.give_up).unwrap_or(Moment::NEVER)
-    }
-
-    /// A session is open. If it was not before, the store has begun to answer only now, and the join has its full time.
-    pub(crate) fn opened(&mut self, was_open: bool) {
-        self.opens = false;
-        if !was_open && self.open_by.take().is_some() {
-            self.give_up = None;
-        }
-    }
-
-    /// Whether a session that is open already makes a difference.
-    pub(crate) fn asks_whether_open(&self) -> bool {
-        self.open_by.is_some()
-    }
-
-    /// How long to pause this time. Each pause is twice as long as the one before.
-    fn pause(&mut self, options: &Options) -> Duration {
-        let pause = self.pause.unwrap_or(options.first_pause);
-        self.pause = Some((pause * 2).min(options.longest_pause));
-        pause
-    }
-
-    /// The user came this late after it was to be woken. That time does not count, because the user was away and not
-    /// the store. If it was away for longer than a command may take, nobody knows since when, so the store gets its
-    /// full time again.
-    fn excuse(&mut self, late: Duration, live: &LiveSession) {
-        if late >= live.claim_deadline() && self.absences < MOST_ABSENCES {
-            let trouble = self.trouble.take();
-            *self = Self { trouble, absences: self.absences + 1, ..Self::default() };
-        } else if let Some(give_up) = &mut self.give_up {
-            *give_up = *give_up + late;
-        }
-    }
-}
-
-/// A join under way.
-type Joining<'a> = Pin<Box<dyn Future<Output = Result<Place>> + Send + 'a>>;
+use crate::registry::{EarlyRenewal, Entry, Loss, Stage, Turn};
+use crate::{Error, ErrorKind, Result, shield};
 
 /// One claim of this client, and the duty to give it back.
 #[derive(Debug)]
@@ -140,133 +22,6 @@ impl OwnedClaim {
     pub(crate) fn new(live: Arc<LiveSession>, claim: Claim, kept: Option<Kept>) -> Result<Self, Loss> {
         let entry = live.registry.enter(claim, kept)?;
         Ok(Self { live, entry })
-    }
-
-    /// Joins the line. A join without an answer is repeated, until `by` or the deadline of one command.
-    pub(crate) async fn join(&self, patience: Patience, by: Moment, retries: &mut Retries) -> Result<Joined> {
-        let asked = self.live.clock.now();
-        self.entry.is_over_at(asked + ttl_of(&*self.live.session));
-        self.entry.ask();
-        let mut joining = self.live.session.join(&self.entry.claim, patience);
-        match at_once(joining.as_mut()) {
-            Some(Ok(place)) => Ok(self.joined(place, asked)),
-            // Boxed, so that an acquire that is answered at once does not pay for all that can happen to the others.
-            answer => Box::pin(self.join_in_time(asked, (joining, answer), patience, by, retries)).await,
-        }
-    }
-
-    /// Continues a join whose first answer did not come at once, or was an error.
-    async fn join_in_time<'a>(
-        &'a self,
-        asked: Moment,
-        first: (Joining<'a>, Option<Result<Place>>),
-        patience: Patience,
-        by: Moment,
-        retries: &mut Retries,
-    ) -> Result<Joined> {
-        let (live, clock) = (&*self.live, &self.live.clock);
-        // After this moment the claim's lease may have ended in the store. Another join would make it stand there
-        // anew, and a late report of its earlier grant would be taken for the new one. So the acquire then uses
-        // another id.
-        let first_over = asked + ttl_of(&*live.session);
-        let ttl = || ttl_of(&*live.session); // which may change
-        let over = || first_over.min(asked + ttl());
-        let (mut begun, mut is_repeated) = (asked, false);
-        let (mut joining, mut first_answer) = first;
-        loop {
-            let give_up = *retries.give_up.get_or_insert(begun + live.options.command_deadline);
-            let give_up = give_up.min(by);
-            let answer = match first_answer.take() {
-                Some(answer) => Some(Ok(answer)),
-                None => {
-                    let joining = self.unless_gone(over, shield::around(joining));
-                    deadline::by(clock, |_| give_up.min(over()), joining).await
-                }
-            };
-            let is_believed = |place| {
-                !is_repeated
-                    || clock.now() < over() && !self.entry.contradicts(place)
-                    || seeded!("a_late_answer_is_believed")
-            };
-            if let Some(Ok(Ok(place))) = &answer
-                && is_believed(place)
-            {
-                return Ok(self.joined(*place, clock.now()));
-            }
-            retries.excuse(clock.now().since(give_up.min(over()).max(begun)), live);
-            let error = match answer {
-                Some(Ok(Ok(_))) => return Ok(Joined::TooLate),
-                Some(Ok(Err(error))) => error,
-                Some(Err(gone)) => return Ok(gone),
-                // Prefer the previous error over "no answer": it says more.
-                None => retries.trouble.take().unwrap_or_else(deadline::no_answer),
-            };
-            if !is_unknown(&error) {
-                self.entry.answered();
-                self.forget();
-                return Err(error);
-            }
-            if let Some(loss) = self.entry.loss() {
-                return Ok(Joined::lost(loss)); // its session ended in the meantime, or is being closed
-            }
-            let again_at = clock.now() + retries.pause(&live.options);
-            if !error.can_retry() || again_at >= retries.give_up.unwrap_or(by).min(by) {
-                return Err(error);
-            }
-            let name = &self.entry.claim.name;
-            shield::unharmed(
-                || tracing::debug!(lock.name = %name, %error, "could not join the line of this lock, retrying"),
-            );
-            progress::failed(&error);
-            retries.trouble = Some(error);
-            let wake_at = again_at.min(over());
-            let lost = self.lost_by(wake_at).await;
-            (begun, is_repeated) = (clock.now(), true);
-            retries.excuse(begun.since(wake_at), live);
-            if let Some(loss) = lost {
-                return Ok(Joined::lost(loss)); // it was evicted in the meantime, or is being closed
-            }
-            if begun >= over() {
-                return Ok(Joined::TooLate);
-            }
-            self.entry.ask();
-            joining = live.session.join(&self.entry.claim, patience);
-        }
-    }
-
-    /// The result of the join, or why nobody must wait for it any more. A user that comes back late does not poll the
-    /// join again: that could send it, or continue its way to the store, after its leave.
-    async fn unless_gone<T>(
-        &self,
-        over: impl Fn() -> Moment,
-        join: impl Future<Output = T>,
-    ) -> Result<T, Joined> {
-        let mut join = pin!(join);
-        let mut lost: Option<LossListener<'_>> = None; // not needed while a store answers at once
-        poll_fn(|cx| {
-            if lost.is_some() {
-                if let Some(loss) = self.entry.loss() {
-                    return Poll::Ready(Err(Joined::lost(loss)));
-                }
-                if self.live.clock.now() >= over() {
-                    return Poll::Ready(Err(Joined::TooLate));
-                }
-            }
-            match join.as_mut().poll(cx) {
-                Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-                Poll::Pending => {
-                    let lost = lost.get_or_insert_with(|| self.entry.listen());
-                    lost.poll(cx).map(|loss| Err(Joined::lost(loss)))
-                }
-            }
-        })
-        .await
-    }
-
-    /// Waits until `at`. Returns why the claim is lost, if that happens earlier.
-    async fn lost_by(&self, at: Moment) -> Option<Loss> {
-        let lost = self.entry.listen();
-        deadline::by(&self.live.clock, |_| at, poll_fn(|cx| lost.poll(cx))).await
     }
 
     /// The claim's turn, or its end; `None` if `by` comes first.
@@ -356,32 +111,8 @@ impl OwnedClaim {
         }
     }
 
-    fn joined(&self, place: Place, at: Moment) -> Joined {
-        self.entry.answered();
-        let registry = &self.live.registry;
-        match place {
-            Place::Held { grant, until } => {
-                registry.extend(&self.entry, until);
-                registry.hold(&self.entry, grant).map_or(Joined::Held { grant, at }, Joined::lost)
-            }
-            Place::Waiting { until, look_in } => {
-                registry.extend(&self.entry, until);
-                registry.wait(&self.entry, look_in);
-                Joined::Waiting
-            }
-            Place::Refused => {
-                self.forget();
-                Joined::Refused
-            }
-            Place::Gone => {
-                self.forget();
-                Joined::Gone(Loss::NotInLine)
-            }
-        }
-    }
-
     /// Forgets a claim of which nothing is in the store. If an earlier join of it got no answer, this does nothing.
-    fn forget(&self) {
+    pub(crate) fn forget(&self) {
         if self.entry.how_to_leave() == Leave::Done {
             self.live.registry.remove(self.entry.claim.id.number);
             self.entry.lose(Loss::Left);
@@ -411,7 +142,7 @@ impl Drop for OwnedClaim {
 
 /// Why the claim cannot be trusted any more at `now`, if so. If its time is over, it is lost and given back.
 pub(crate) fn loss_at(live: &LiveSession, entry: &Arc<Entry>, now: Moment) -> Option<Loss> {
-    if entry.until() <= now && entry.lose(entry.why_overdue(now)).is_some() {
+    if entry.is_overdue(now, Entry::until) && entry.lose(entry.why_overdue(now)).is_some() {
         drop(Leaving::start(live, entry));
     }
     entry.loss()
@@ -427,9 +158,4 @@ fn is_not_there(left: &Result<Left>) -> bool {
 
 fn overtaken(by: &str) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{by} while the release was on its way"))
-}
-
-/// Whether the store may have carried out the request.
-fn is_unknown(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) || error.is_perhaps_done()
 }

@@ -60,7 +60,8 @@
 //! - A renewal reports each claim that waits. Core may know the claim to hold, by a grant of another server that this
 //!   one does not know of; then the claim is lost. Without the report it would be renewed without end, beside the
 //!   holder that this server knows.
-//! - Repeating a request of the same claim is harmless: join reports where the claim stands, leave reports `Absent`.
+//! - Repeating a request of the same claim is harmless: join reports where the claim stands, leave reports `Absent`. A
+//!   join may be repeated while the one before is still polled.
 //!   Only core repeats a leave: if a backend did so after an unknown outcome, its own success would look like a loss.
 
 mod layer;
@@ -96,6 +97,7 @@ pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::server_kind::server_kind;
 pub use crate::shield::unharmed;
 pub use crate::sleep::Sleep;
+pub use crate::tied::{Tied, alone, tie};
 use crate::{ClaimId, Kind, Line, Name, Options, Result, SessionId, Token, Weight};
 
 /// A store that keeps lines, and the connection to it.

@@ -152,24 +152,23 @@ impl Client {
         }
     }
 
-    /// Whether a session is open. Otherwise one is being opened from now on.
-    pub(crate) fn has_session(&self) -> Result<bool> {
-        Ok(matches!(self.current(Again::No)?, Current::Open(_)))
-    }
-
-    /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
-    /// All acquires share the retries and the pauses between them.
+    /// The session in use, for an acquire, and whether it was open already. If none can be opened now, retries for as
+    /// long as one command may take. All acquires share the retries and the pauses between them.
     pub(crate) async fn live_session_after_outage(
         &self,
         by: Moment,
         again_by: Moment,
-    ) -> Result<Arc<LiveSession>> {
+    ) -> Result<(Arc<LiveSession>, bool)> {
         if self.is_draining() {
             return Err(self.takes_no_locks());
         }
         let found = match self.current(Again::No)? {
-            Current::Open(live) => Ok(live),
-            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by, again_by)).await,
+            Current::Open(live) => Ok((live, true)),
+            Current::Opening(task) => {
+                progress::unanswered();
+                let opened = Box::pin(self.opened_after_outage(task, by, again_by)).await;
+                opened.map(|live| (live, false))
+            }
         };
         // Asked again: a drain that saw it being opened waits for nobody in it.
         if self.is_draining() { Err(self.takes_no_locks()) } else { found }

@@ -1,11 +1,13 @@
 //! A bell that rings when the linger of a turn is over, if somebody waits by then: the next turn begins although the hold
 //! goes on. So a hold that lasts longer than the linger delays nobody's place in the store's line.
 //!
-//! It rings, too, now and then while somebody leads: a task that leads and is not polled may be without a claim, and would
-//! keep everybody behind it from the lock. When it comes back it stands in line for itself alone.
+//! It rings, too, now and then while somebody leads: a task that leads and is not polled may be without a claim, or have one
+//! that was granted and that readers could share, and would keep everybody behind it from the lock. When it comes back it
+//! stands in line for itself alone.
 //!
-//! A local line has one bell at most. When that rings too early, because other turns have begun meanwhile, it is wound up
-//! again: it costs something once in a linger, and not at each turn.
+//! A local line has one bell at most; one that it has put away does nothing when it rings all the same. When the bell rings
+//! too early, because other turns have begun meanwhile, it is wound up again: it costs something once in a linger, and not
+//! at each turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -49,18 +51,23 @@ impl Cohort<News> {
     }
 
     /// Looks whether this turn is over. Returns whether the bell has to ring again.
-    pub(super) fn look_after(self: &Arc<Self>, now: Moment) -> bool {
+    pub(super) fn look_after(self: &Arc<Self>, now: Moment, bell: &dyn Rings) -> bool {
+        if self.rings_at(bell).is_none() {
+            return false; // another one does that by now
+        }
         self.begin_next(now);
         let mut line = self.line.lock();
         // Otherwise somebody may have come just now, who relies on this bell: then it rings again at once.
-        if line.first().is_none() {
+        if line.first().is_none() && line.has_bell(bell) {
             line.bell = None;
         }
-        line.bell.is_some()
+        line.has_bell(bell)
     }
 
-    pub(super) fn rings_at(&self) -> Option<Moment> {
-        self.line.lock().bell.as_ref().map(|wound| wound.at)
+    /// When this bell rings, if it is still the one of this line.
+    pub(super) fn rings_at(&self, bell: &dyn Rings) -> Option<Moment> {
+        let line = self.line.lock();
+        line.bell.as_ref().filter(|_| line.has_bell(bell)).map(|wound| wound.at)
     }
 
     /// Begins the next turn if this one is over. The bell rings again, if anybody waits.
@@ -73,7 +80,7 @@ impl Cohort<News> {
         let is_over = match line.ends {
             Some(ends) => now >= ends && !seeded!("a_linger_never_ends"),
             None => {
-                let is_led = line.held.is_some() || line.led.stands();
+                let is_led = line.held.is_some() || line.led.waits();
                 let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);
                 !is_led && was_neglected
             }
@@ -99,7 +106,7 @@ impl Rings for Bell {
     fn wind_up(self: Arc<Self>) {
         let cohort = self.cohort.upgrade(); // dropped without the lock: its end stops this bell
         let mut sleep = self.sleep.lock();
-        let at = cohort.as_ref().and_then(|cohort| cohort.rings_at()); // of several that wind it up, all say the same
+        let at = cohort.as_ref().and_then(|cohort| cohort.rings_at(&*self)); // of several that wind it up, all say the same
         let before = std::mem::replace(&mut *sleep, at.map(|at| Sleep::until(&self.clock, at)));
         drop(sleep);
         drop((before, cohort));
@@ -121,7 +128,7 @@ impl Bell {
         drop(sleep);
         if rung.is_some()
             && let Some(cohort) = self.cohort.upgrade()
-            && cohort.look_after(self.clock.now())
+            && cohort.look_after(self.clock.now(), &**self)
         {
             self.clone().wind_up();
         }

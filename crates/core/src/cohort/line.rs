@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::heard::Heard;
 use super::share::Share;
 use super::waiting::{Waiter, Waiting};
 use crate::backend::{Clock, Moment};
-use crate::registry::Entry;
+use crate::registry::{Entry, Loss, Stage};
 use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name};
 
@@ -50,11 +51,12 @@ pub(super) struct Line<N> {
     pub(super) bell: Option<Wound>,
     /// How more readers can share it.
     pub(super) share: Option<Share>,
-    /// Whether the one that leads wants to read only, if it has waited here. The store may not know of it yet.
-    pub(super) leads: Option<bool>,
     pub(super) led: Led,
     /// How often the store has answered to one that leads.
-    pub(super) answers: u64,
+    answers: u64,
+    /// How many of those answers came before a claim that stood in line was lost: they say no more that anybody has to
+    /// wait.
+    stale: u64,
 }
 
 /// The bell of a line, and when it rings.
@@ -73,9 +75,11 @@ pub(super) trait Rings: Send + Sync {
 /// What is known of the one that leads.
 #[derive(Default)]
 pub(super) struct Led {
+    /// Whether it wants to read only, if it has waited here. The store may not know of it yet.
+    pub(super) reads: Option<bool>,
     /// Its claim.
-    claim: Weak<Entry>,
-    /// The store has that in line.
+    claim: Option<Arc<Entry>>,
+    /// The store has answered that this waits or holds.
     is_answered: bool,
     /// When the bell rang last, it did not stand in the store's line.
     pub(super) is_neglected: bool,
@@ -123,9 +127,9 @@ impl<N> Cohort<N> {
             ends: None,
             bell: None,
             share: None,
-            leads: None,
             led: Led::default(),
             answers: 0,
+            stale: 0,
         };
         Arc::new(Self {
             kind,
@@ -141,7 +145,7 @@ impl<N> Cohort<N> {
     pub(super) fn waiting(&self, is_shown: &impl Fn(ClaimId) -> bool) -> usize {
         let line = self.line.lock();
         let leads =
-            line.held.is_none() && !line.led.claim.upgrade().is_some_and(|entry| is_shown(entry.claim.id));
+            line.held.is_none() && !line.led.claim.as_ref().is_some_and(|entry| is_shown(entry.claim.id));
         usize::from(leads) + line.waiting.iter().filter(|waiter| waiter.waits()).count()
     }
 
@@ -165,6 +169,7 @@ impl<N> Cohort<N> {
     /// local line is over too.
     pub(super) fn next_turn(&self, turn: u64) -> Option<(u64, Arc<Waiter<N>>)> {
         let all = self.all.upgrade();
+        let _ended; // dropped without the locks
         // In this order, so that nobody enters a line that is over.
         let mut table = all.as_ref().map(|all| all.table.lock());
         if seeded!("a_line_that_is_over_is_entered") {
@@ -174,9 +179,9 @@ impl<N> Cohort<N> {
         if line.turn != turn && !seeded!("a_turn_is_over_twice") {
             return None;
         }
-        line.begin_turn();
+        (_, _ended) = line.begin_turn();
         let next = line.waiting.pop_front();
-        line.leads = next.as_ref().map(|next| next.reads);
+        line.led.reads = next.as_ref().map(|next| next.reads);
         if next.is_none()
             && let Some(table) = &mut table
         {
@@ -203,23 +208,33 @@ impl<N> Cohort<N> {
         std::mem::replace(&mut line.waiting, stay)
     }
 
-    /// Since when one that is about to lead waits for a word of the store; [`Moment::START`] if it has heard one.
-    pub(super) fn unanswered_since(&self, waiter: &Waiter<N>) -> Moment {
-        if self.has_to_wait(waiter.answers) { Moment::START } else { waiter.since }
+    /// What one that is about to lead has heard of the store.
+    pub(super) fn heard_by(&self, waiter: &Waiter<N>) -> Heard {
+        let line = self.line.lock();
+        if line.has_to_wait(waiter.answers) {
+            Heard::Wait
+        } else if line.answers > waiter.answers || waiter.since == Moment::START {
+            Heard::Nothing
+        } else {
+            Heard::NothingSince(waiter.since)
+        }
     }
 
     /// Who leads in this turn has this claim, and the store has it in line if `is_answered`.
     pub(super) fn is_led_with(&self, turn: u64, claim: &Arc<Entry>, is_answered: bool) {
+        let mut claim = Some(claim.clone());
         let mut line = self.line.lock();
         if line.turn == turn {
+            line.note_loss();
             line.answers += u64::from(is_answered);
-            line.led = Led { claim: Arc::downgrade(claim), is_answered, is_neglected: false };
+            std::mem::swap(&mut line.led.claim, &mut claim); // so that one before it is dropped without the lock
+            (line.led.is_answered, line.led.is_neglected) = (is_answered, false);
         }
     }
 
     /// Whether the store has said that one that stands here has to wait: to somebody before it.
     pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
-        self.line.lock().answers > answers_before
+        self.line.lock().has_to_wait(answers_before)
     }
 
     /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
@@ -227,8 +242,9 @@ impl<N> Cohort<N> {
         let mut line = self.line.lock();
         if line.turn == turn {
             line.answers += 1;
+            line.led.is_answered = true;
             let ends = share.is_none().then_some(ends);
-            (line.held, line.ends, line.share, line.leads) = (Some(claim), ends, share, None);
+            (line.held, line.ends, line.share) = (Some(claim), ends, share);
         }
     }
 }
@@ -236,17 +252,48 @@ impl<N> Cohort<N> {
 impl Led {
     /// Whether its claim stands in the store's line.
     pub(super) fn stands(&self) -> bool {
-        self.is_answered && self.claim.upgrade().is_some_and(|entry| entry.loss().is_none())
+        self.is_answered && self.claim.as_ref().is_some_and(|entry| entry.loss().is_none())
+    }
+
+    /// Whether its claim waits in the store's line. One that was granted, and not seen, waits no more.
+    pub(super) fn waits(&self) -> bool {
+        self.stands() && self.claim.as_ref().is_some_and(|entry| entry.stage() != Some(Stage::Held))
+    }
+
+    /// Whether its claim stood there and was lost, and with it the place of all. One that was given back, or held for too
+    /// long, had its turn.
+    pub(super) fn has_lost_its_place(&self) -> bool {
+        let is_lost = |loss| !matches!(loss, Loss::Left | Loss::MaxHold);
+        self.is_answered && self.claim.as_ref().and_then(|entry| entry.loss()).is_some_and(is_lost)
     }
 }
 
 impl<N> Line<N> {
-    /// Returns the number of the new turn.
-    pub(super) fn begin_turn(&mut self) -> u64 {
+    /// Returns the number of the new turn, and what is to be dropped without the lock.
+    pub(super) fn begin_turn(&mut self) -> (u64, Led) {
+        self.note_loss();
         self.turn += 1;
-        (self.held, self.ends, self.share, self.leads) = (None, None, None, None);
-        self.led = Led::default();
-        self.turn
+        (self.held, self.ends, self.share) = (None, None, None);
+        (self.turn, std::mem::take(&mut self.led))
+    }
+
+    /// Whether the store has said, since so many answers, that others are ahead, and their place was not lost since.
+    pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
+        self.answers > answers_before.max(self.stale) && !self.led.has_lost_its_place()
+    }
+
+    /// The claim of the one that leads is about to be forgotten.
+    fn note_loss(&mut self) {
+        if self.led.has_lost_its_place() {
+            self.stale = self.answers;
+        }
+    }
+
+    /// Whether this is its bell. It may have been put away, and another one is wound up since.
+    pub(super) fn has_bell(&self, bell: &dyn Rings) -> bool {
+        let is_same =
+            |own: &Wound| std::ptr::addr_eq(Arc::as_ptr(&own.bell), bell) || seeded!("a_bell_put_away_rings");
+        self.bell.as_ref().is_some_and(is_same)
     }
 
     /// The first of those that wait. Those before it that have given up are taken out.

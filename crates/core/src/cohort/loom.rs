@@ -10,6 +10,7 @@ use ::loom::thread;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+use super::line::{Cohort, Rings};
 use super::{Baton, Cohorts, Entered, Lead, News, Stood, Waiting};
 use crate::at_once::at_once;
 use crate::backend::{
@@ -121,13 +122,36 @@ fn a_bell_that_rings_while_a_hold_begins_does_not_miss_its_end() {
         let Entered::Waits(waiting, Stood(line)) = client.enters() else { panic!("another one leads") };
         let now = client.live.clock.now();
         line.line.lock().bell.as_mut().expect("somebody waits").at = now;
-        let rung = line.clone();
-        let ringing = thread::spawn(move || rung.look_after(now));
+        let (rung, bell) = (line.clone(), bell_of(&line));
+        let rings = bell.clone();
+        let ringing = thread::spawn(move || rung.look_after(now, &*rings));
         let holder = client.granted(lead);
         assert!(ringing.join().unwrap(), "somebody waits");
-        assert!(line.rings_at() <= line.line.lock().ends, "it rings too late");
+        assert!(line.rings_at(&*bell) <= line.line.lock().ends, "it rings too late");
         drop((waiting, holder));
         client.is_done();
+    });
+}
+
+#[test]
+fn a_bell_that_is_put_away_while_another_task_winds_it_up_does_nothing() {
+    explore("a_bell_that_is_put_away_while_another_task_winds_it_up_does_nothing", || {
+        let client = Client::new(Kind::Mutex);
+        let lead = client.leads();
+        let Entered::Waits(gives_up, Stood(line)) = client.enters() else { panic!("another one leads") };
+        let (now, bell) = (client.live.clock.now(), bell_of(&line));
+        drop(gives_up);
+        let (rung, rings) = (line.clone(), bell.clone());
+        let ringing = thread::spawn(move || rung.look_after(now, &*rings));
+        let waiting = client.waits(); // relies on this bell, or on another one
+        let rings_again = ringing.join().unwrap();
+        let is_put_away = !Arc::ptr_eq(&bell, &bell_of(&line));
+        assert_ne!(rings_again, is_put_away);
+        if is_put_away {
+            assert_eq!(line.rings_at(&*bell), None, "two bells ring for one line");
+            assert!(!line.look_after(now, &*bell), "it looks after a line that has another one");
+        }
+        drop((waiting, lead));
     });
 }
 
@@ -191,6 +215,11 @@ impl Client {
         assert_eq!(self.store.0.load(Ordering::Relaxed), 1, "leaves");
         assert!(matches!(self.enters(), Entered::Leads(_)), "the line is over");
     }
+}
+
+/// The bell of a line in which somebody waits.
+fn bell_of(line: &Cohort<News>) -> Arc<dyn Rings> {
+    line.line.lock().bell.as_ref().expect("somebody waits").bell.clone()
 }
 
 /// What one that waits was told.

@@ -5,9 +5,10 @@
 //! store granted the claim, or the token has no number left for another pass. From that moment on the next of the local
 //! line leads: it stands in the store's line anew, behind the others. The claim leaves when its last holder gives it back.
 //!
-//! A leader that gives up while its claim waits leaves that claim to the next one, with its place. If the claim is lost
-//! while somebody holds it, the next one leads at once, whatever that holder does. A leader that the store does not serve
-//! takes along those that have waited for an answer as long as a command may take; the next one tries for the rest of that.
+//! A leader that gives up while its claim waits, or before its join is answered, leaves that claim to the next one, with its
+//! place. If the claim is lost while somebody holds it, the next one leads at once, whatever that holder does. A leader that
+//! the store does not serve takes along those that have waited for an answer as long as a command may take; the next one
+//! tries for the rest of that.
 //!
 //! The readers of a read-write lock share a claim: the leader's, together with all readers that stand behind it without a
 //! writer in between, and those that come later. Whoever comes and can share no more, a writer or a reader after that
@@ -19,6 +20,7 @@
 //! A turn has a number. Whoever leads or holds acts for the line only as long as the number is its own.
 
 mod bell;
+mod heard;
 mod line;
 #[cfg(all(test, tidelock_loom))]
 mod loom;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 
 use self::line::{Cohort, Cohorts as Lines};
 use self::turn::turn_away;
-pub(crate) use self::turn::{Baton, Lead, Leading, News};
+pub(crate) use self::turn::{Baton, Behind, Lead, News};
 pub(crate) use self::waiting::Waiting;
 use crate::backend::{Clock, Moment};
 use crate::{ClaimId, Error, Kind, Name};

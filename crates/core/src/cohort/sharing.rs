@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::heard::Heard;
 use super::line::Cohort;
 use super::turn::{Baton, Lead, News};
 use super::waiting::Waiter;
@@ -22,9 +23,11 @@ impl Cohort<News> {
                 Entered::Shares(Baton::of_share(self.clone(), line.turn, used, grant, ends))
             }
             None => {
-                let turn = line.begin_turn();
+                let (turn, ended) = line.begin_turn();
                 drop(line);
-                Entered::Leads(Lead::of(self.clone(), turn, Moment::START))
+                let has_to_wait = !reads && !ended.has_lost_its_place(); // others still read
+                let heard = if has_to_wait { Heard::Wait } else { Heard::Nothing };
+                Entered::Leads(Lead::of(self.clone(), turn, heard))
             }
         }
     }
@@ -42,8 +45,14 @@ impl Cohort<News> {
     /// Whether what is held leaves no room for this one, or one that has waited here comes before it.
     pub(super) fn excludes(&self, reads: bool) -> bool {
         let line = self.line.lock();
-        let is_held = line.held.is_some() && !(reads && line.share.is_some());
-        is_held || line.leads.is_some_and(|leader_reads| !(leader_reads && reads))
+        match line.held {
+            Some(_) => !(reads && line.share.is_some()),
+            None => {
+                let is_behind = line.led.reads.is_some_and(|leader_reads| !(leader_reads && reads));
+                // After an outage nobody knows, and the store has to be asked.
+                is_behind && line.has_to_wait(0) && !line.led.is_neglected
+            }
+        }
     }
 
     /// The claim is read: all readers at the front of the line share it, and whoever cannot leads at once.

@@ -4,12 +4,15 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::heard::Heard;
 use super::line::Cohort;
 use super::share::{Share, Used};
 use super::waiting::Waiter;
 use crate::backend::{Grant, Moment};
-use crate::owned_claim::{OwnedClaim, Retries};
+use crate::owned_claim::OwnedClaim;
 use crate::registry::Followers;
+use crate::retries::Retries;
+use crate::standing::Standing;
 use crate::{ClaimId, Error, Options};
 
 /// The part of a command's longest time that each one tries who leads.
@@ -25,45 +28,73 @@ pub(crate) enum News {
 }
 
 /// The duty of the first of a local line: to stand in the store's line for all. Who drops it hands it on, with the claim
-/// that waits.
+/// that waits or still joins.
 pub(crate) struct Lead {
     cohort: Arc<Cohort<News>>,
     turn: u64,
-    /// Since when it waits for a word of the store; [`Moment::START`] if it does not yet, or has heard one.
+    /// Others are known to be ahead.
+    is_behind: bool,
+    /// Since when it waits for a word of the store; [`Moment::START`] if it does not.
     unanswered_since: Moment,
-    /// The claim that stands in the store's line.
-    pub(crate) waits: Option<OwnedClaim>,
+    /// The claim that stands in the store's line, or is on its way there. Boxed, because most of a crowd only waits.
+    waits: Option<Box<Standing>>,
     is_handed_on: bool,
 }
 
-/// Tells the local line how far the claim of the one that leads has come.
-pub(crate) struct Leading {
+/// One leads, with the claim at hand. Whoever drops it has put that claim back.
+pub(crate) struct Leading<'a> {
+    lead: &'a mut Lead,
+    pub(crate) waits: Option<Standing>,
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        // Whoever goes on with a request that has panicked would panic, too.
+        let is_sound = |waits: &Standing| waits.is_answered() || !std::thread::panicking();
+        self.lead.waits = self.waits.take().filter(is_sound).map(Box::new);
+    }
+}
+
+/// Those behind the one that leads: they are told how far its claim has come.
+pub(crate) struct Behind {
     cohort: Arc<Cohort<News>>,
     turn: u64,
 }
 
-impl Leading {
-    pub(crate) fn has(&self, owned: &OwnedClaim) {
+impl Behind {
+    /// The store is about to be asked for this claim.
+    pub(crate) fn is_led_with(&self, owned: &OwnedClaim) {
         self.cohort.is_led_with(self.turn, &owned.entry, false);
     }
 
     /// The store has it in line.
-    pub(crate) fn waits_with(&self, owned: &OwnedClaim) {
+    pub(crate) fn is_answered(&self, owned: &OwnedClaim) {
         self.cohort.is_led_with(self.turn, &owned.entry, true);
     }
 }
 
 impl Lead {
-    pub(crate) fn leading(&self) -> Leading {
-        Leading { cohort: self.cohort.clone(), turn: self.turn }
+    pub(crate) fn leading(&mut self) -> Leading<'_> {
+        let waits = self.waits.take().map(|waits| *waits);
+        Leading { lead: self, waits }
+    }
+
+    pub(crate) fn behind(&self) -> Behind {
+        Behind { cohort: self.cohort.clone(), turn: self.turn }
     }
 
     pub(super) fn first_of(cohort: Arc<Cohort<News>>) -> Self {
-        Self::of(cohort, 0, Moment::START)
+        Self::of(cohort, 0, Heard::Nothing)
     }
 
-    pub(super) const fn of(cohort: Arc<Cohort<News>>, turn: u64, unanswered_since: Moment) -> Self {
-        Self { cohort, turn, unanswered_since, waits: None, is_handed_on: false }
+    pub(super) const fn of(cohort: Arc<Cohort<News>>, turn: u64, heard: Heard) -> Self {
+        // Apart, because they need less room so.
+        let (is_behind, unanswered_since) = match heard {
+            Heard::Nothing => (false, Moment::START),
+            Heard::NothingSince(since) => (false, since),
+            Heard::Wait => (true, Moment::START),
+        };
+        Self { cohort, turn, is_behind, unanswered_since, waits: None, is_handed_on: false }
     }
 
     /// The claim holds.
@@ -77,7 +108,7 @@ impl Lead {
     pub(crate) fn retries(&self, now: Moment, options: &Options) -> Retries {
         let (since, longest) = (self.unanswered_since, options.command_deadline);
         if since == Moment::START {
-            return Retries::default();
+            return Retries::with_full_time(self.is_behind);
         }
         let give_up = (since + longest).max(now + longest / LEAST_PART);
         Retries::until(give_up, give_up.max(since + options.connect_deadline))
@@ -89,18 +120,21 @@ impl Lead {
         turn_away(self.cohort.take_first(self.turn, since), error);
     }
 
-    /// The turn is over: the next of the local line leads. A claim that waits is of use to who wants the same; otherwise
-    /// it leaves.
-    pub(super) fn pass_on(cohort: &Arc<Cohort<News>>, turn: u64, waits: Option<OwnedClaim>) {
+    /// The turn is over: the next of the local line leads. A claim that waits or still joins is of use to who wants the
+    /// same; otherwise it leaves.
+    pub(super) fn pass_on(cohort: &Arc<Cohort<News>>, turn: u64, waits: Option<Box<Standing>>) {
         let (mut turn, mut waits) = (turn, waits);
         while let Some((next_turn, waiter)) = cohort.next_turn(turn) {
-            let mut lead = Self::of(cohort.clone(), next_turn, cohort.unanswered_since(&waiter));
-            let is_of_use = waits.as_ref().is_some_and(|waits| waits.entry.reads() == waiter.reads);
-            if is_of_use && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
+            let mut lead = Self::of(cohort.clone(), next_turn, cohort.heard_by(&waiter));
+            let is_of_use = waits.as_ref().is_some_and(|waits| waits.owned.entry.reads() == waiter.reads);
+            let is_lost = seeded!("a_join_is_not_left_to_the_next")
+                && waits.as_ref().is_some_and(|waits| !waits.is_answered());
+            if is_of_use && !is_lost && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
                 lead.waits = waits.take();
             }
-            if let Some(owned) = &lead.waits {
-                cohort.is_led_with(next_turn, &owned.entry, owned.entry.loss().is_none());
+            if let Some(waits) = &lead.waits {
+                let is_answered = waits.is_answered() && waits.owned.entry.loss().is_none();
+                cohort.is_led_with(next_turn, &waits.owned.entry, is_answered);
             }
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
@@ -186,6 +220,12 @@ impl Baton {
         let share = Share::new(&self.used, self.grant, self.ends);
         self.cohort.is_held_by(claim, self.turn, self.ends, Some(share));
         self.cohort.share_out(self.turn, now);
+    }
+
+    /// It is passed on no more: the next of the local line leads at once, as when the linger is over.
+    pub(crate) fn ends_its_turn(&mut self) {
+        self.ends = Moment::START;
+        Lead::pass_on(&self.cohort, self.turn, None);
     }
 
     /// How often the hold was passed on before.

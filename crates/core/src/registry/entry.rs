@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     held_since: AtomicU64,
     /// Until when its user may hold it: `max_hold`.
     latest: AtomicU64,
+    /// Its time is over, so nobody else gets the hold, whoever loses the claim a moment later.
+    is_ending: AtomicBool,
     jeopardy: AtomicBool,
     /// Once it leaves: when the store has surely forgotten it, whatever becomes of its leave.
     gone_by: AtomicU64,
@@ -124,6 +126,7 @@ impl Entry {
             until: AtomicU64::new(0),
             held_since: AtomicU64::new(0),
             latest: AtomicU64::new(u64::MAX),
+            is_ending: AtomicBool::new(false),
             jeopardy: AtomicBool::new(false),
             gone_by: AtomicU64::new(0),
             over: AtomicU64::new(0),
@@ -407,7 +410,7 @@ impl Entry {
     /// Another user of this client holds it too or from now on, until `latest` at most. Returns whether it still holds.
     pub(crate) fn pass_on(&self, latest: Moment) -> bool {
         let life = self.life.lock();
-        let holds = matches!(&*life, Life::Held { .. });
+        let holds = matches!(&*life, Life::Held { .. }) && !self.is_ending.load(Ordering::Acquire);
         if holds {
             self.latest.store(latest.as_nanos(), Ordering::Release);
         }
@@ -559,6 +562,18 @@ impl Entry {
     /// Listens for its loss, in whatever stage it is, until the result is dropped.
     pub(crate) fn listen(&self) -> LossListener<'_> {
         LossListener { entry: self, listener: next_listener() }
+    }
+
+    /// Whether its time is over at `now`, which is its `end`. Then it is not passed on any more.
+    pub(crate) fn is_overdue(&self, now: Moment, end: impl Fn(&Self) -> Moment) -> bool {
+        if end(self) > now {
+            return false;
+        }
+        let life = self.life.lock(); // asked once more: a pass may just have moved its end
+        let is_overdue = end(self) <= now || seeded!("a_pass_comes_after_the_end");
+        self.is_ending.fetch_or(is_overdue, Ordering::AcqRel);
+        drop(life);
+        is_overdue
     }
 
     /// Why it is overdue at `now`.

@@ -287,7 +287,7 @@ impl Registry {
         for entry in table.entries.values() {
             match entry.stage() {
                 Some(Stage::Joining) | None => {}
-                Some(_) if entry.due() <= now => overdue.push(entry.clone()),
+                Some(_) if entry.is_overdue(now, Entry::due) => overdue.push(entry.clone()),
                 Some(_) => next = next.min(entry.due()),
             }
         }

@@ -10,6 +10,7 @@ mod combinators;
 mod condition;
 mod deaf;
 mod evictions;
+mod forgetful;
 mod handles;
 mod hung;
 mod jeopardy;

@@ -1,0 +1,140 @@
+//! Who stands in the store's line for the others: when the next one does, and what becomes of the claim.
+
+use std::time::Duration;
+
+use tidelock_memory::{Clock, Store};
+
+use super::asking::{Done, LINGER, asks, claims, granted, once, options};
+use crate::condition::until;
+use crate::line::until_empty;
+
+#[tokio::test]
+async fn a_leader_that_gives_up_leaves_its_place_to_the_next() -> Done {
+    let store = Store::new();
+    let (ours, others) = (store.attach(options())?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let (leader, next) = (asks(&ours, "m").await, asks(&ours, "m").await);
+    until("it stands in line", async || claims(&ours, "m").await == 2).await;
+    let place = ours.inspect("m").await?.claims[1].id;
+    leader.abort();
+    assert!(leader.await.is_err());
+    held.release().await?.confirmed()?;
+    let guard = granted(next).await;
+    assert_eq!(guard.claim(), place);
+    guard.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn a_hold_that_lasts_longer_than_the_linger_costs_nobody_a_place() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (locks, others) = (store.attach(options())?, store.attach(options())?);
+    let guard = locks.mutex("m")?.lock().await?;
+    let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+    assert_eq!(claims(&locks, "m").await, 1);
+    clock.advance(LINGER);
+    until("the next one stands in line", async || claims(&locks, "m").await == 2).await;
+    let elsewhere = asks(&others, "m").await;
+    until("the other client stands there too", async || claims(&locks, "m").await == 3).await;
+    guard.release().await?.confirmed()?;
+    let guard = granted(next).await;
+    clock.advance(LINGER);
+    until("the last one stands behind the other client", async || claims(&locks, "m").await == 3).await;
+    guard.release().await?.confirmed()?;
+    granted(elsewhere).await.release().await?.confirmed()?;
+    granted(last).await.release().await?.confirmed()?;
+    until_empty(&locks, "m").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_linger_counts_from_the_stores_grant_however_late_its_task_is_polled() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options()).await?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("it stands in line", async || claims(&others, "m").await == 2).await;
+    held.release().await?.confirmed()?;
+    clock.advance(LINGER);
+    let guard = leads.await?;
+    let (claim, next) = (guard.claim(), asks(&ours, "m").await);
+    guard.release().await?.confirmed()?;
+    let next = granted(next).await;
+    assert_ne!(next.claim(), claim, "it was passed on after the linger");
+    next.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn a_leader_that_the_store_does_not_answer_has_two_deadlines() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let deadline = options().command_deadline;
+    let locks = store.connect(options()).await?;
+    let mutex = locks.mutex("m")?;
+    store.faults().delay(deadline);
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    store.faults().heal();
+    let next = asks(&locks, "m").await;
+    clock.advance(deadline);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!next.is_finished(), "the leader was passed after one deadline");
+    clock.advance(deadline);
+    until("the next one has led", async || next.is_finished()).await;
+    granted(next).await.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
+    let store = Store::new();
+    let deadline = Duration::from_millis(50);
+    let options = || options().command_deadline(deadline).back_off(deadline / 10, deadline / 10);
+    let locks = store.connect(options().max_hold(deadline)).await?;
+    let others = store.connect(options()).await?;
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = locks.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&locks, "m").await;
+    held.release().await?.confirmed()?;
+    until("the next one has led", async || next.is_finished()).await;
+    granted(next).await.release().await?.confirmed()?;
+    leads.await?.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (ours, others) = (store.connect(options().max_hold(LINGER)).await?, store.attach(options())?);
+    let theirs = others.mutex("m")?;
+    let mut held = theirs.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    until("its claim stands in line", async || claims(&others, "m").await == 2).await;
+    let next = asks(&ours, "m").await;
+    for times in 1..=4 {
+        held.release().await?.confirmed()?;
+        clock.advance(LINGER + LINGER / 10);
+        held = theirs.lock().await?;
+        let told = once(leads.as_mut()).await;
+        assert_eq!(told.is_some_and(|told| told.is_err()), times == 4, "{times} grants ended");
+        tokio::task::yield_now().await;
+    }
+    held.release().await?.confirmed()?;
+    granted(next).await.release().await?.confirmed()?;
+    ours.close().await?;
+    others.close().await
+}
