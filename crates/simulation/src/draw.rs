@@ -11,7 +11,7 @@ mod locking;
 mod parting;
 pub(crate) mod servers;
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 use self::choice::{below, index};
 use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Stores, Taking, Tool, Trouble, Usage, Wanted};

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock_conformance::Want;
+use tidelock_history::Want;
 
 /// A world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use serde_json::{Value, json};
-use tidelock_conformance::history::{Event, timeline};
+use tidelock_history::{Event, timeline};
 
 use crate::plan::{Plan, Stores};
 use crate::record::Finding;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tidelock_conformance::Dice;
 use tidelock_core::backend::{Alarms, Clock, Moment};
 use tidelock_memory::Store;
+use tidelock_model::Dice;
 
 /// How many turns time may take without moving on. More is a loop without end.
 const MOST_TURNS: u64 = 100_000;

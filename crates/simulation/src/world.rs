@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidelock_conformance::history::{Event, EventKind, History, Violation};
 use tidelock_core::Locks;
 use tidelock_core::backend::Sleep;
+use tidelock_history::{Event, EventKind, History, Violation};
 use tokio::runtime::{Builder, Handle, RngSeed};
 use tokio::task::JoinSet;
 
@@ -70,7 +70,7 @@ fn history(plan: &Plan, events: Vec<Event>, longest_ttl: Duration) -> History {
 }
 
 fn word_of(violation: &Violation) -> &'static str {
-    use tidelock_conformance::history::Promise;
+    use tidelock_history::Promise;
     match violation.promise {
         Promise::Exclusion => "exclusion",
         Promise::Order => "order",

@@ -1,6 +1,6 @@
 //! Choices by the dice of a plan.
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 /// One of so many.
 pub(super) fn index(dice: &Dice, below: usize) -> usize {

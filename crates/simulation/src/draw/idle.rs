@@ -4,7 +4,7 @@
 //! Whoever waits hears of its turn on a connection on which it says nothing itself. Whoever comes after a long time finds
 //! a connection that carries.
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 use super::choice::index;
 use super::locking::{mutex, takes};

@@ -3,7 +3,7 @@
 //! Such an answer leaves less of a claim's life than there is between two renewals, and more than a renewal takes. Before
 //! that, the client asks for nothing for longer than its session lives by itself.
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 use super::choice::index;
 use super::locking::{mutex, takes};

@@ -3,7 +3,7 @@
 //! Some of the others have a holder that is stuck when its claim is lost, with others of its client behind it. And in them
 //! more downgrades are dropped half-way.
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 use super::choice::{below, index};
 use super::locking::{mutex, takes};

@@ -2,7 +2,7 @@
 //!
 //! Its leaves wait for a connection by then, and nobody waits for them.
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 use super::choice::index;
 use super::locking::{mutex, takes};

@@ -1,6 +1,6 @@
 //! Draws what goes wrong with servers and with the connections to them.
 
-use tidelock_conformance::Dice;
+use tidelock_model::Dice;
 
 use super::choice::{below, index};
 use super::{idle, parting};

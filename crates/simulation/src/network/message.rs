@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidelock_conformance::Dice;
 use tidelock_core::backend::Moment;
 use tidelock_core::{Error, ErrorKind, Name, Result};
+use tidelock_model::Dice;
 
 use super::Network;
 use super::answer::Answer;

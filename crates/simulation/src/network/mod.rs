@@ -19,10 +19,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tidelock_conformance::Dice;
 use tidelock_core::backend::{Claim, Moment};
 use tidelock_core::{Name, SessionId};
 use tidelock_memory::Store;
+use tidelock_model::Dice;
 
 use self::sessions::Sessions;
 pub(crate) use self::sky::Sky;

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidelock_conformance::history::EventKind;
 use tidelock_core::{Locks, Name, Result, simulation};
+use tidelock_history::EventKind;
 
 use crate::record::{Record, on_behalf_of};
 
@@ -50,9 +50,7 @@ impl Asked {
 
     /// It has come to a local line, where its place is behind all that came before.
     fn comes(&self, name: &Name) {
-        // Of several, it may hold one already without showing it.
-        let is_shown = self.is_polled && self.claims.len() == 1;
-        self.record.comes(&self.claims, name.as_str(), (self.of, is_shown, is_shown && self.is_plain));
+        self.record.comes(&self.claims, name.as_str(), (self.of, self.is_polled, self.is_plain));
     }
 
     fn settle<T>(&self, outcome: &Result<Option<T>>) {

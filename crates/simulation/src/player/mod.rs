@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tidelock_conformance::history::EventKind;
 use tidelock_core::backend::{Clock, Sleep};
 use tidelock_core::{Error, ErrorKind, Locks, Result};
+use tidelock_history::EventKind;
 use tokio::task::JoinSet;
 
 pub(crate) use self::client::Client;
@@ -155,15 +155,17 @@ impl Player {
         }
     }
 
-    /// Who leads in a local line and is not polled keeps those behind it from asking, for three deadlines at most.
+    /// Who leads in a local line and is not polled keeps those behind it from asking, for two deadlines at most. So may the
+    /// next one.
     fn stands_behind_one_that_is_away(&self, patience: u64) -> bool {
         let plan = &self.field.plan;
         let part = &plan.clients[self.client];
-        let is_away = |step: &Step| {
+        let is_away = |step: &&Step| {
             let is_left = |taking: &Taking| matches!(taking.how, How::Away(..) | How::Neglect(_));
             step.client == self.client && matches!(&step.action, Action::Take(taking) if is_left(taking))
         };
-        part.linger > 0 && patience < part.command_deadline * 3 && plan.steps.iter().any(is_away)
+        let away = plan.steps.iter().filter(is_away).count() as u64;
+        part.linger > 0 && away > 0 && patience < part.command_deadline * (away * 2 + 1)
     }
 
     /// Whether the step is about a name that is used like that.

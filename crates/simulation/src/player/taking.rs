@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock_conformance::history::EventKind;
 use tidelock_core::backend::Sleep;
 use tidelock_core::{Guard, Locks, Owner, Reentrant, Result, Striped, WriteGuard};
+use tidelock_history::EventKind;
 
 use super::Player;
 use super::asking::{Asked, Asking, Busy};

@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use tidelock_core::backend::{Clock, Moment};
 use tidelock_core::{ClaimId, Guard, Kind};
+use tidelock_history::EventKind;
 
 use super::{Asked, Inner, LocalPlace, Record, Standing};
 use crate::time::lock;
 
 impl Record {
     /// The one of these claims of the history that has this name has come to a local line of this client, perhaps anew.
-    pub(crate) fn comes(&self, claims: &[u64], name: &str, (of, is_shown, is_at_once): (usize, bool, bool)) {
+    pub(crate) fn comes(&self, claims: &[u64], name: &str, (of, is_polled, is_plain): (usize, bool, bool)) {
         let mut inner = lock(&self.inner);
         inner.arrivals += 1;
-        let number = inner.arrivals;
+        let (number, is_one_of_several) = (inner.arrivals, claims.len() > 1);
         for claim in claims {
             if let Some(asked) = inner.asked.get_mut(claim).filter(|asked| &*asked.name == name) {
-                asked.place = Some(LocalPlace { of, number, is_shown, is_at_once });
+                asked.place = Some(LocalPlace { of, number, is_polled, is_plain, is_one_of_several });
             }
         }
     }
@@ -42,7 +43,7 @@ impl Record {
         let now = self.time.now();
         let Some(standing) = inner.standing.get_mut(&guard.claim()) else { return };
         let since = *standing.used_since.get_or_insert(now);
-        let is_shown = |asked: &&Asked| asked.place.is_some_and(|place| place.is_shown);
+        let is_shown = |asked: &&Asked| asked.place.is_some_and(|place| place.is_shown());
         let Some(asked) = inner.asked.get(&claim).filter(is_shown) else { return };
         let linger = inner.clients[asked.client].linger;
         let longest = linger + linger / 400 + Duration::from_millis(1); // its clock may be slow
@@ -61,10 +62,13 @@ impl Inner {
     /// Whether somebody of the same client came before and still waits.
     fn judge_turn(&mut self, claim: u64) {
         let Some(asked) = self.asked.get(&claim) else { return };
-        let Some(place) = asked.place.filter(|place| place.is_shown) else { return };
+        let Some(place) = asked.place.filter(LocalPlace::is_shown) else { return };
         let conflicts = |other: &Asked| asked.kind == Kind::Mutex || asked.weight.max(other.weight) > 1;
         let is_passed = |(_, before, other): &(u64, LocalPlace, &Asked)| {
-            before.is_shown && before.number < place.number && conflicts(other)
+            before.is_shown()
+                && before.number < place.number
+                && conflicts(other)
+                && !self.is_without_place(other)
         };
         let name = asked.name.clone();
         let passed = self.beside(asked, place.of).find(is_passed).map(|(passed, ..)| passed);
@@ -76,10 +80,17 @@ impl Inner {
         }
     }
 
+    /// Whether it leads and, as far as its client has heard, its claim does not stand in line: after a while the next one
+    /// leads then.
+    fn is_without_place(&self, asked: &Asked) -> bool {
+        let standing = asked.id.and_then(|id| self.standing.get(&id));
+        standing.is_some_and(|standing| standing.heard.is_none() || standing.is_gone)
+    }
+
     /// Whether what was passed on is a hold.
     fn judge_hold(&mut self, claim: u64, guard: &Guard) {
         let Some(asked) = self.asked.get(&claim) else { return };
-        let is_at_once = asked.place.is_some_and(|place| place.is_at_once);
+        let is_at_once = asked.place.is_some_and(|place| place.is_at_once());
         let now = self.clients[asked.client].clock.now();
         if is_at_once && is_passed_on(guard) && !guard.lost().is_trusted_at(now) {
             let sentence =
@@ -102,24 +113,48 @@ impl Inner {
         })
     }
 
-    /// Who gives up while its claim waits leaves that to the next in its local line, if that one wants the same.
-    pub(super) fn is_left_to_next(&mut self, claim: u64, id: ClaimId) -> bool {
+    /// What has become of this claim's acquire leaves a claim that waits to the next: not an error of its own. An error may
+    /// have been that its patience ended before its join was answered.
+    pub(super) fn may_leave_it(&self, claim: u64, id: ClaimId, what: &EventKind) -> bool {
+        let place = self.asked.get(&claim).and_then(|asked| asked.place);
+        let is_heard_of = self.standing.get(&id).is_none_or(|standing| standing.heard.is_some());
+        *what != EventKind::Failed || !is_heard_of || place.is_some_and(|place| place.is_one_of_several)
+    }
+
+    /// Who gives up while its claim waits, or before its join is answered, leaves that to the next in its local line, if
+    /// that one wants the same. Joins that were sent before `answered` have an answer by now.
+    pub(super) fn is_left_to_next(
+        &mut self,
+        claim: u64,
+        id: ClaimId,
+        what: &EventKind,
+        answered: Moment,
+    ) -> bool {
         let Some(asked) = self.asked.get(&claim) else { return false };
         let Some(place) = asked.place else { return false };
-        let waits = |standing: &Standing| {
-            let may_hold = standing.granted_at < Moment::NEVER && !place.is_shown;
-            standing.waits && !standing.is_gone && !may_hold
+        let waits = |standing: &&Standing| {
+            let may_hold = standing.granted_at < Moment::NEVER && !place.is_shown();
+            (standing.waits || standing.heard.is_none()) && !standing.is_gone && !may_hold
         };
-        if !self.standing.get(&id).is_some_and(waits) {
-            return false;
-        }
-        let next = self.beside(asked, place.of).min_by_key(|(_, place, _)| place.number);
-        let Some((next, ..)) = next.filter(|(.., other)| other.weight == asked.weight) else { return false };
-        if let Some(next) = self.asked.get_mut(&next) {
+        let Some(standing) = self.standing.get(&id).filter(waits) else { return false };
+        // Its own error may have been another one. And an answer that nobody has looked at may be of no use any more: the
+        // time that it gives the claim may be over, or another one lead.
+        let may_be_dropped =
+            standing.heard.is_none() && (*what == EventKind::Failed || standing.joined < answered);
+        let mut beside: Vec<_> = self.beside(asked, place.of).collect();
+        beside.sort_unstable_by_key(|(_, place, _)| place.number);
+        // One that is not polled may have been told long ago that it leads, and be in the local line no more: then nobody
+        // knows whether it is the next one.
+        let first =
+            beside.iter().position(|(_, place, _)| place.is_polled).map_or(beside.len(), |first| first + 1);
+        let wants_the_same = |(.., other): &&(u64, LocalPlace, &Asked)| other.weight == asked.weight;
+        let Some(&(next, ..)) = beside[..first].iter().find(wants_the_same) else { return false };
+        let is_sure = first == 1 && !may_be_dropped;
+        if let Some(next) = self.asked.get_mut(&next).filter(|_| is_sure) {
             next.id = Some(id);
         }
         if let Some(standing) = self.standing.get_mut(&id) {
-            standing.claim = next;
+            (standing.claim, standing.is_anyones) = (next, !is_sure);
         }
         true
     }

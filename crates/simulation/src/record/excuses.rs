@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock_conformance::history::EventKind;
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, SessionId};
+use tidelock_history::EventKind;
 
 use super::{Inner, Record};
 use crate::time::lock;

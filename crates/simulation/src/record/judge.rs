@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_conformance::history::EventKind;
 use tidelock_core::ClaimId;
 use tidelock_core::backend::{Clock, Moment};
+use tidelock_history::EventKind;
 
-use super::{CURRENT, ClientState, Held, Inner, PROMPT, Record};
+use super::{CURRENT, ClientState, Held, Inner, PROMPT, Record, Standing};
 use crate::time::lock;
 
 impl Record {
@@ -96,10 +96,8 @@ impl Record {
         let bound = self.news_bound;
         let mut late = Vec::new();
         for id in &inner.unheard {
-            let Some(standing) = inner.standing.get(id).filter(|standing| standing.granted_at + bound < now)
-            else {
-                continue;
-            };
+            let is_late = |standing: &&Standing| standing.granted_at + bound < now && !standing.is_anyones;
+            let Some(standing) = inner.standing.get(id).filter(is_late) else { continue };
             let client = inner.asked.get(&standing.claim).and_then(|asked| inner.clients.get(asked.client));
             let of_name =
                 inner.names.get(&standing.name).filter(|name| name.busy == 0).map(|name| name.touched);

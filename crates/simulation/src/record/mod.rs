@@ -1,4 +1,4 @@
-//! What happens in a world, as events that the suite's checker reads; and what can only be judged while it happens.
+//! What happens in a world, as events that the checker of histories reads; and what can only be judged while it happens.
 //!
 //! A hold counts from when its user has the guard until the guard cannot be trusted any more by the client's own clock.
 //! That is asked in a way that changes nothing, so the keeper must find out by itself.
@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidelock_conformance::history::{Event, EventKind};
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Lost};
+use tidelock_history::{Event, EventKind};
 
 use crate::plan::{Part, Plan, ms};
 use crate::time::{ClientClock, Time, lock};
@@ -147,10 +147,24 @@ struct LocalPlace {
     /// Of which client: one that is closed has a successor.
     of: usize,
     number: u64,
-    /// Whether it is seen at once that its user holds.
-    is_shown: bool,
+    /// Whether its user polls it.
+    is_polled: bool,
+    /// Whether its user asked for that alone, and by no other tool.
+    is_plain: bool,
+    /// Whether its user asked for several: another one of them may be the one that fails.
+    is_one_of_several: bool,
+}
+
+impl LocalPlace {
+    /// Whether it is seen at once that its user holds. Of several, it may hold one already without showing it.
+    fn is_shown(&self) -> bool {
+        self.is_polled && !self.is_one_of_several
+    }
+
     /// Whether nothing comes between its grant and what is recorded.
-    is_at_once: bool,
+    fn is_at_once(&self) -> bool {
+        self.is_shown() && self.is_plain
+    }
 }
 
 struct Held {
@@ -176,6 +190,8 @@ struct UnderWay {
 struct Standing {
     claim: u64,
     name: Arc<str>,
+    /// When its join was sent first.
+    joined: Moment,
     told: Option<u32>,
     granted_at: Moment,
     /// When the first user of it was granted it.
@@ -189,6 +205,8 @@ struct Standing {
     heard: Option<(Moment, Moment)>,
     /// Whether its client heard then that it waits.
     waits: bool,
+    /// Whether it was left to the next of its client, and nobody knows which one that is.
+    is_anyones: bool,
     /// Whether the store has it no more.
     is_gone: bool,
     /// Whether its client ended while it was cut off, and was told that the end is not confirmed. It then ends with its

@@ -1,8 +1,8 @@
 //! What the store does.
 
-use tidelock_conformance::history::EventKind;
 use tidelock_core::backend::{Clock, Grant, Moment, Place};
 use tidelock_core::{ClaimId, Kind, Name, SessionId};
+use tidelock_history::EventKind;
 
 use super::{CURRENT, Inner, Record, Standing};
 use crate::time::lock;
@@ -29,6 +29,7 @@ impl Record {
         let standing = Standing {
             claim,
             name,
+            joined: self.time.now(),
             told: None,
             granted_at: Moment::NEVER,
             used_since: None,
@@ -37,6 +38,7 @@ impl Record {
             has_left: false,
             heard: None,
             waits: false,
+            is_anyones: false,
             is_gone: false,
             is_abandoned: false,
         };

@@ -1,11 +1,10 @@
 //! What users do, and what they are told.
 
-use tidelock_conformance::Want;
-use tidelock_conformance::history::EventKind;
 use tidelock_core::backend::Clock;
 use tidelock_core::{ClaimId, Guard, Kind, Result};
+use tidelock_history::{EventKind, Want};
 
-use super::{Held, Record};
+use super::{Held, PROMPT, Record};
 use crate::time::lock;
 
 impl Record {
@@ -55,8 +54,9 @@ impl Record {
         let mut inner = lock(&self.inner);
         let name = inner.name_of(claim);
         inner.state(&name).asking.remove(&claim);
+        let answered = self.time.now() - (self.answer + PROMPT);
         if let Some(id) = inner.asked.get(&claim).and_then(|asked| asked.id)
-            && !(what != EventKind::Failed && inner.is_left_to_next(claim, id))
+            && !(inner.may_leave_it(claim, id, &what) && inner.is_left_to_next(claim, id, &what, answered))
         {
             inner.unheard.remove(&id); // nobody waits for it any more
             inner.end(id, self.time.now());

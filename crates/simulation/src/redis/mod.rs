@@ -24,8 +24,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidelock_conformance::Dice;
 use tidelock_core::backend::Moment;
+use tidelock_model::Dice;
 
 use self::lines::Lines;
 use self::node::Node;
