@@ -10,12 +10,13 @@ use tidelock_model::ShownLine;
 
 use crate::gathering::revision;
 use crate::line_view::LineView;
+use crate::link::MOST_OPERATIONS;
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::{Stage, Stands};
 use crate::resized::Resized;
 
-/// How many sessions may stand in a line that is resized: the operations that a server allows in one transaction.
-const MOST: usize = 120;
+/// How many sessions may stand in a line that is resized.
+const MOST: usize = MOST_OPERATIONS;
 /// The pause before a resize is tried again, because the line has changed.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -95,7 +96,11 @@ impl OpenSession {
         match self.link.transact(Txn::new().when(when).and_then(puts)).await {
             Ok(answer) => Ok(answer.succeeded()),
             // A session that stood there has ended; perhaps it is our own.
-            Err(failed) if failed.error.kind() == ErrorKind::Lost && sessions != [self.id] => Ok(false),
+            Err(failed)
+                if failed.is_refused && failed.error.kind() == ErrorKind::Lost && sessions != [self.id] =>
+            {
+                Ok(false)
+            }
             Err(failed) => Err(self.noted(failed.error)),
         }
     }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use etcd_client::{Channel, Client, ConnectOptions, Error as Said, GetOptions};
-use tidelock_core::backend::{Credentials, Sleep, boot_clock};
+use etcd_client::{Channel, Client, ConnectOptions, Error as Said, GetOptions, WatchOptions};
+use tidelock_core::backend::Credentials;
 use tidelock_core::{Error, Result};
 use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
 
 use crate::address::Address;
+use crate::asked::{Asked, FIRST_WATCH};
+use crate::login::{Member, Who};
 use crate::tls::Tls;
-use crate::trouble::NO_LOGIN;
 use crate::{check, trouble};
 
 /// After this time without an answer the next member is asked too.
@@ -27,7 +28,7 @@ pub(crate) struct Dial {
 
 /// A member that answers.
 pub(crate) struct Dialled {
-    pub(crate) client: Client,
+    pub(crate) member: Member,
     /// Which of the address's hosts it is.
     pub(crate) host: usize,
 }
@@ -103,77 +104,47 @@ impl Dial {
     }
 
     async fn ask(&self, host: usize, probe: &str) -> std::result::Result<Dialled, Said> {
-        let client = self.connect(host).await?;
-        ping(&client, probe).await?;
-        Ok(Dialled { client, host })
-    }
-
-    pub(crate) fn has_login(&self) -> bool {
-        self.credentials.is_some() || self.address.user.is_some()
-    }
-
-    /// The user to log in as, and the password, as the program says now.
-    async fn login(&self) -> std::result::Result<Option<(String, String)>, Said> {
-        let Some(credentials) = &self.credentials else { return Ok(self.address.user.clone()) };
-        let unknown = |error| Said::InvalidArgs(format!("{NO_LOGIN}: {error}"));
-        let (user, password) = credentials.ask().await.map_err(unknown)?.into_parts();
-        let named = self.address.user.as_ref().map(|(user, _)| user.clone());
-        let user = user.or(named).ok_or_else(|| unknown("they name no user".into()))?;
-        Ok(Some((user, password)))
+        // A lane is not asked: its runtime may have no timers, and each of its requests has a time limit.
+        let endpoint = self.endpoint(host)?.http2_keep_alive_interval(PING);
+        let member = self.connect_through(endpoint).await?;
+        tokio::try_join!(ping(&member.client, probe), keeps_numbers(&member.client, probe))?;
+        Ok(Dialled { member, host })
     }
 
     /// Connects to one of the hosts, on this runtime.
-    pub(crate) async fn connect(&self, host: usize) -> std::result::Result<Client, Said> {
+    pub(crate) async fn connect(&self, host: usize) -> std::result::Result<Member, Said> {
+        self.connect_through(self.endpoint(host)?).await
+    }
+
+    fn endpoint(&self, host: usize) -> std::result::Result<Endpoint, Said> {
         let host = &self.address.hosts[host];
         let endpoint = Endpoint::from_shared(self.address.uri(host)).map_err(Said::TransportError)?;
         let endpoint = endpoint
             .tcp_nodelay(true)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW);
-        let endpoint = match &self.tls {
-            Some(tls) => tls.on(endpoint)?,
-            None => endpoint,
-        };
+        match &self.tls {
+            Some(tls) => tls.on(endpoint),
+            None => Ok(endpoint),
+        }
+    }
+
+    async fn connect_through(&self, endpoint: Endpoint) -> std::result::Result<Member, Said> {
         let channel = endpoint.connect().await.map_err(Said::TransportError)?;
         let mut options = ConnectOptions::new().with_auto_token_refresh(true);
-        if let Some((user, password)) = self.login().await? {
+        let who = Who { credentials: self.credentials.clone(), user: self.address.user.clone() };
+        if let Some((user, password)) = who.ask().await? {
             options = options.with_user(user, password);
         }
-        Client::from_channel(Channel::Tonic(channel), Some(options)).await
+        let client = Client::from_channel(Channel::Tonic(channel), Some(options)).await?;
+        Ok(Member::new(client, who))
     }
 }
 
-/// A request that the server may refuse because users, roles or this client's password have changed since it logged in.
-/// It has done nothing then, so it is sent again, with what the program says now. To give a user its role takes several
-/// changes, and each makes every login too old: so it is tried a few times.
-pub(crate) async fn logged_in<T, F>(
-    dial: &Dial,
-    client: &Client,
-    request: impl Fn() -> F,
-) -> std::result::Result<T, Said>
-where
-    F: Future<Output = std::result::Result<T, Said>>,
-{
-    let (clock, mut pause) = (boot_clock(), FIRST_PAUSE);
-    loop {
-        let answer = request().await;
-        let is_too_old = answer.as_ref().is_err_and(trouble::is_of_an_old_login) && dial.has_login();
-        if !is_too_old || pause > LONGEST_PAUSE {
-            return answer;
-        }
-        if pause > FIRST_PAUSE {
-            Sleep::until(&clock, clock.now() + pause).await; // on whatever runtime this is
-        }
-        pause *= 2;
-        // The library logs in again only when a token is unknown. One that was signed before users changed is known.
-        let login = dial.login().await?;
-        client.clone().update_user(login).await?;
-    }
-}
-
-/// The pauses between two attempts of a request for which the login is too old. Before the first there is none.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// After so long without a word a connection on which a stream is open is asked for one. What lies between forgets quiet
+/// connections, and says so to neither side: then nothing would be told to those who wait. A member closes a connection
+/// that is asked more often than every 5 s, or while it has no stream.
+const PING: Duration = Duration::from_secs(30);
 
 /// How much may be on its way to us unread. Lines can be long.
 const WINDOW: u32 = 4 << 20;
@@ -181,4 +152,16 @@ const WINDOW: u32 = 4 << 20;
 /// A read that only a member with a majority behind it answers.
 pub(crate) async fn ping(client: &Client, key: &str) -> std::result::Result<(), Said> {
     client.kv_client().get(key, Some(GetOptions::new().with_count_only())).await.map(drop)
+}
+
+/// Sets a watch. An error: what answers does not report under the number that it was asked for with.
+async fn keeps_numbers(client: &Client, key: &str) -> std::result::Result<(), Said> {
+    let options = WatchOptions::new().with_watch_id(FIRST_WATCH);
+    let mut asked = Asked::default();
+    asked.asks(FIRST_WATCH, key, 0);
+    let (_sender, mut answers) = client.watch_client().watch(key, Some(options)).await?.split();
+    match answers.message().await? {
+        Some(answer) => asked.admits(&answer),
+        None => Err(Said::WatchError("the stream ended".to_owned())),
+    }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use etcd_client::{EventType, GetOptions, KeyValue, ResponseHeader, WatchOptions};
 use tidelock_core::{ClaimId, Name};
 
+use crate::asked::{Asked, FIRST_WATCH};
 use crate::keys::void_number;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
@@ -21,13 +22,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 impl OpenSession {
     /// Tells core when the session has ended, or a claim was evicted. Runs as long as the session.
     pub(crate) async fn tell_the_end(self: Arc<Self>) {
-        loop {
+        let label_is_gone = async {
             // An error: renewals tell what is wrong.
-            if self.watch_own().await.is_ok_and(|is_over| is_over) {
-                return self.signals.over();
+            while !self.watch_own().await.is_ok_and(|is_over| is_over) {
+                tokio::time::sleep(PAUSE).await;
             }
-            tokio::time::sleep(PAUSE).await;
+        };
+        tokio::select! {
+            () = label_is_gone => {}
+            () = self.link.meets_another_store() => {}
         }
+        self.signals.over();
     }
 
     /// Watches the keys that lie beside all lines until the stream breaks. Returns whether the label is gone.
@@ -39,7 +44,9 @@ impl OpenSession {
         }
         found.kvs().iter().for_each(|key| self.may_be_evicted(key));
         let from = found.header().map_or(0, ResponseHeader::revision) + 1;
-        let options = WatchOptions::new().with_prefix().with_start_revision(from);
+        let mut asked = Asked::default();
+        asked.asks(FIRST_WATCH, &*all, from);
+        let options = WatchOptions::new().with_prefix().with_watch_id(FIRST_WATCH).with_start_revision(from);
         let (connection, opened) = self
             .link
             .ask_on(|client| async move { client.watch_client().watch(all, Some(options)).await })
@@ -53,6 +60,11 @@ impl OpenSession {
             match answer {
                 Ok(Some(answer)) if answer.canceled() => return Ok(false),
                 Ok(Some(answer)) => {
+                    asked.admits(&answer).map_err(|said| self.link.failed(said))?;
+                    self.link.shows(answer.header(), 0)?;
+                    if answer.created() {
+                        asked.is_set(FIRST_WATCH);
+                    }
                     for (what, key) in
                         answer.events().iter().filter_map(|event| Some((event.event_type(), event.kv()?)))
                     {

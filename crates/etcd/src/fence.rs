@@ -11,6 +11,9 @@ impl Store {
     /// writes your data, and a holder that has lost the lock writes nothing. `options` are those of the client that
     /// holds it.
     ///
+    /// Holds that a client [passes on](tidelock_core::Options::linger) have one claim, and the server cannot tell them apart:
+    /// await each write before its guard is given back, or have the clients of that name at a linger of zero.
+    ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tidelock_etcd::etcd_client::{Client, Txn, TxnOp};

@@ -2,7 +2,7 @@
 //!
 //! Each of them is a transaction of its own inside it, with its own conditions: one that must not be carried out changes
 //! nothing for the others. So a batch costs one round trip and one write to the members' disks. If the server refuses
-//! the whole, each is sent again by itself. Who was answered together is waited for, for a moment, before the next batch:
+//! the whole, and one of them may be to blame, each is sent again by itself. Who was answered together is waited for, for a moment, before the next batch:
 //! whoever has just been let in often leaves at once.
 
 use std::pin::Pin;
@@ -21,11 +21,14 @@ use crate::line_view::LineView;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Answer, Request, UnderWay};
+use crate::trouble::Blame;
 
 /// A batch that is to be sent.
 pub(crate) struct Flight {
     together: Vec<(Request, Txn)>,
     apart: Vec<(Request, Txn)>,
+    /// Joins that must not be sent any more.
+    taken_back: Vec<Request>,
 }
 
 impl Flight {
@@ -109,10 +112,16 @@ impl OpenSession {
 
     /// Decides what each request sends, from what is known now.
     fn plan(self: &Arc<Self>, batch: Batch<Request>) -> Flight {
-        // A join that was queued where nobody could take it back is dropped here.
-        let plan = |mut request: Request| {
+        // A join that was queued where nobody could take it back ends with the flight: here its caller would be woken while
+        // the queue is locked.
+        let mut taken_back = Vec::new();
+        let mut plan = |mut request: Request| {
             if request.is_join() {
-                request.under_way = Some(self.sets_out(&request)?);
+                let Some(under_way) = self.sets_out(&request) else {
+                    taken_back.push(request);
+                    return None;
+                };
+                request.under_way = Some(under_way);
             } else if request.id.session == self.id {
                 request.next = self.own_claims.next(&request.name);
             }
@@ -128,10 +137,9 @@ impl OpenSession {
             let txn = request.txn(needs_no_read, read, next.as_ref());
             Some((request, txn))
         };
-        Flight {
-            together: batch.together.into_iter().filter_map(plan).collect(),
-            apart: batch.apart.into_iter().filter_map(plan).collect(),
-        }
+        let together = batch.together.into_iter().filter_map(&mut plan).collect();
+        let apart = batch.apart.into_iter().filter_map(&mut plan).collect();
+        Flight { together, apart, taken_back }
     }
 
     /// A join is sent now. None: it must not be.
@@ -149,7 +157,12 @@ impl OpenSession {
         Box::pin(self.send_all(lane, flight))
     }
 
-    async fn send_all(self: &Arc<Self>, lane: &Arc<Lane>, Flight { mut together, mut apart }: Flight) {
+    async fn send_all(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        Flight { mut together, mut apart, taken_back }: Flight,
+    ) {
+        drop(taken_back);
         if together.len() == 1 {
             apart.splice(0..0, together.drain(..));
         }
@@ -187,9 +200,15 @@ impl OpenSession {
                     self.answer(request, Ok((part, revision)));
                 }
             }
-            // Nothing was done: one of them may be to blame.
+            // Nothing was done.
             Err(failed) if failed.is_refused => {
-                let mut requests = requests;
+                let is_worth_it = |request: &Request| match failed.blame {
+                    Blame::One => true,
+                    Blame::Joins => !request.is_join(),
+                    Blame::All => false,
+                };
+                let (mut requests, refused): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_worth_it);
+                refused.into_iter().for_each(|request| self.answer(request, Err(failed.clone())));
                 let joins = requests.iter_mut().filter_map(|request| request.under_way.take());
                 joins.for_each(|join| join.arrives(None, true));
                 let again = lane.batcher.again(requests, |batch| self.plan(batch));
@@ -211,11 +230,12 @@ impl OpenSession {
             let is_sure = answer.as_ref().err().is_none_or(|failed| failed.is_refused);
             join.arrives(place, is_sure);
             answer.iter().for_each(|answer| self.takes_in(&request, answer));
-        } else if let Ok(answer) = &answer
-            && request.id.session == self.id
-        {
-            // If nothing was deleted, it does not stand there either.
-            self.has_left(&request, answer);
+        } else if request.id.session == self.id && !request.is_join() {
+            match &answer {
+                // If nothing was deleted, it does not stand there either.
+                Ok(answer) => self.has_left(&request, answer),
+                Err(_) => self.own_claims.has_not_left(request.id),
+            }
         }
         let _ = request.answer.send(answer);
     }

@@ -223,7 +223,7 @@ impl OpenSession {
     }
 
     /// Makes the keys of a claim, if all of this is so.
-    pub(crate) async fn make(
+    async fn make(
         self: &Arc<Self>,
         claim: &Claim,
         declared: Weight,
@@ -234,10 +234,10 @@ impl OpenSession {
         self.request(claim, Action::Join { when, changes, is_read }).await
     }
 
-    pub(crate) async fn request(self: &Arc<Self>, claim: &Claim, action: Action) -> Result<Answer> {
+    async fn request(self: &Arc<Self>, claim: &Claim, action: Action) -> Result<Answer> {
         let answer = self.gather(claim.id, &claim.name, action).await;
         answer.map_err(|failed| match failed {
-            Failed { error, is_refused: true } if error.kind() != ErrorKind::Lost => {
+            Failed { error, is_refused: true, .. } if error.kind() != ErrorKind::Lost => {
                 match error.kind() {
                     // Another attempt may find it where it stood.
                     ErrorKind::Unavailable | ErrorKind::Timeout => error,
@@ -286,7 +286,7 @@ impl OpenSession {
                 None => {}
             }
             if self.clock.now() >= late || !self.own_claims.is_watched(&claim.name) {
-                let view = self.read_line(&claim.name).await?;
+                let view = self.read_again(claim).await?;
                 let shown = self.own_claims.shown(&view);
                 return Ok(Some((view, shown)));
             }

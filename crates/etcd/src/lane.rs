@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use etcd_client::{Client, Txn, TxnResponse};
+use etcd_client::{Txn, TxnResponse};
 use tidelock_core::backend::{Batcher, Distrust, Driven, Local, Locals, Sleep, Witness};
 use tidelock_core::{ClaimId, Name};
 use tokio::runtime::Handle;
@@ -17,6 +17,7 @@ use tokio::task::AbortHandle;
 
 use crate::dial::ping;
 use crate::link::{Connection, Failed, GRACE, Link, send};
+use crate::login::Member;
 use crate::request::Request;
 use crate::trouble;
 
@@ -44,7 +45,7 @@ pub(crate) struct Lane {
 
 /// A connection of a lane's own.
 struct Own {
-    client: Arc<OnceLock<Client>>,
+    member: Arc<OnceLock<Member>>,
     /// The keeper's connection when this one was made. When that one is given up, so is this.
     beside: Arc<Connection>,
     driven: Arc<Driven>,
@@ -93,18 +94,18 @@ impl Lanes {
 impl Lane {
     /// Connects on that runtime, in the background.
     fn open(link: &Arc<Link>, here: &Handle) -> Self {
-        let (client, driven, witness) =
-            (Arc::<OnceLock<Client>>::default(), Arc::<Driven>::default(), Witness::default());
+        let (member, driven, witness) =
+            (Arc::<OnceLock<Member>>::default(), Arc::<Driven>::default(), Witness::default());
         let beside = link.connection();
         let (watched, made, answering, first) =
-            (witness.watch(), client.clone(), driven.clone(), beside.clone());
+            (witness.watch(), member.clone(), driven.clone(), beside.clone());
         let dial = link.dial().clone();
         let serving = async move {
             let _watched = watched;
             let connecting = async {
                 // That member serves on the keeper's connection.
-                let Ok(client) = dial.connect(first.host).await else { return };
-                let _ = made.set(client);
+                let Ok(member) = dial.connect(first.host).await else { return };
+                let _ = made.set(member);
                 std::future::pending::<()>().await;
             };
             tokio::select! {
@@ -115,26 +116,31 @@ impl Lane {
             }
         };
         let task = here.spawn(serving).abort_handle();
-        let own = Own { client, beside, driven, is_given_up: AtomicBool::new(false), task };
+        let own = Own { member, beside, driven, is_given_up: AtomicBool::new(false), task };
         Self { batcher: Batcher::in_turn(MOST), runtime: here.clone(), own: Some(own), witness }
     }
 
     /// Sends a transaction.
     pub(crate) async fn transact(&self, link: &Arc<Link>, txn: Txn) -> Result<TxnResponse, Failed> {
         let own = self.own.as_ref().filter(|own| !own.is_broken());
-        let Some((own, client)) = own.and_then(|own| Some((own, own.client.get()?))) else {
+        let Some((own, member)) = own.and_then(|own| Some((own, own.member.get()?))) else {
             return link.transact(txn).await;
         };
         let asking = async {
-            let answer = send(link.dial(), client, txn).await;
+            let answer = send(member, txn).await;
             if answer.as_ref().is_err_and(trouble::is_of_the_connection) {
                 own.give_up();
             }
             answer
         };
+        let least = link.revision();
         tokio::select! {
             biased;
-            answer = link.answer(&own.beside, asking) => answer,
+            answer = link.answer(&own.beside, asking) => {
+                let answer = answer?;
+                link.shows(answer.header(), least)?;
+                Ok(answer)
+            }
             () = own.is_silent(link) => {
                 own.give_up();
                 Err(link.cut_off())
@@ -166,10 +172,10 @@ impl Own {
         let clock = link.clock();
         loop {
             Sleep::until(clock, clock.now() + link.patience()).await;
-            let Some(client) = self.client.get() else { return };
-            let here = ping(client, link.probe());
+            let Some(member) = self.member.get() else { return };
+            let here = ping(&member.client, link.probe());
             let there = async {
-                if ping(&self.beside.client, link.probe()).await.is_err() {
+                if ping(&self.beside.member.client, link.probe()).await.is_err() {
                     std::future::pending::<()>().await; // then it is not only this one
                 }
                 Sleep::until(clock, clock.now() + GRACE).await;
@@ -185,7 +191,7 @@ impl Own {
 
 impl Local for Lane {
     fn stands(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.client.get().is_some())
+        self.own.as_ref().is_some_and(|own| own.member.get().is_some())
     }
 
     fn is_broken(&self) -> bool {
@@ -205,6 +211,6 @@ impl Drop for Own {
 
 impl fmt::Debug for Own {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own").field("stands", &self.client.get().is_some()).finish_non_exhaustive()
+        f.debug_struct("Own").field("stands", &self.member.get().is_some()).finish_non_exhaustive()
     }
 }

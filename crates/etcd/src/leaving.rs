@@ -68,7 +68,9 @@ impl OpenSession {
                 Ok(answer) if !answer.is_done => Ok(Left::Absent),
                 Ok(answer) => Ok(self.how_it_left(&name, id, None, &answer)),
                 // The lease of that client is gone, and all its claims with it.
-                Err(failed) if failed.error.kind() == ErrorKind::Lost => Ok(Left::Absent),
+                Err(failed) if failed.is_refused && failed.error.kind() == ErrorKind::Lost => {
+                    Ok(Left::Absent)
+                }
                 Err(failed) => Err(failed.error),
             }
         })

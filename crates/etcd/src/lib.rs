@@ -21,6 +21,7 @@
 //! This crate re-exports all of `tidelock-core`, so it is the only one to depend on.
 
 mod address;
+mod asked;
 mod beat;
 mod busy;
 mod changing;
@@ -37,6 +38,9 @@ mod lease;
 mod leaving;
 mod line_view;
 mod link;
+mod login;
+mod looking;
+mod looks;
 mod open_session;
 mod own_claims;
 mod renewing;
@@ -44,6 +48,7 @@ mod request;
 mod resized;
 mod session;
 mod settling;
+mod shown;
 mod slot_in_use;
 mod store;
 #[cfg(feature = "tls")]

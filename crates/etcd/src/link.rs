@@ -10,17 +10,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use etcd_client::{Client, Error as Said, GetOptions, GetResponse, KvClient, Txn, TxnResponse};
-use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
+use etcd_client::{
+    Client, Error as Said, GetOptions, GetResponse, KvClient, ResponseHeader, Txn, TxnResponse,
+};
+use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock, unharmed};
 use tidelock_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::dial::{Dial, Dialled, logged_in, ping};
-use crate::trouble;
+use crate::dial::{Dial, Dialled, ping};
+use crate::login::Member;
+use crate::shown::Shown;
+use crate::trouble::{self, Blame};
 
 /// The largest answer that is read: a line of a million claims.
 pub(crate) const LARGEST: usize = 256 << 20;
+/// The most operations in one transaction of ours. A server allows 128 unless it is started with another number, and a
+/// client that connects finds out.
+pub(crate) const MOST_OPERATIONS: usize = 120;
 /// The first and the longest pause between two comparisons of a connection with others.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -46,11 +53,14 @@ pub(crate) struct Link {
     patience: Duration,
     deadline: Duration,
     is_closed: AtomicBool,
+    shown: Shown,
+    /// Whether the store has become another one.
+    is_another: watch::Sender<bool>,
 }
 
 /// One connection to one member.
 pub(crate) struct Connection {
-    pub(crate) client: Client,
+    pub(crate) member: Member,
     /// Which of the address's hosts it is.
     pub(crate) host: usize,
     is_doubted: AtomicBool,
@@ -58,9 +68,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn new(Dialled { client, host }: Dialled) -> Arc<Self> {
+    fn new(Dialled { member, host }: Dialled) -> Arc<Self> {
         let is_given_up = watch::Sender::new(false);
-        Arc::new(Self { client, host, is_doubted: AtomicBool::new(false), is_given_up })
+        Arc::new(Self { member, host, is_doubted: AtomicBool::new(false), is_given_up })
     }
 
     /// Waits until another connection is used instead.
@@ -88,6 +98,8 @@ impl Link {
             patience: (deadline / 4).clamp(Duration::from_millis(20), Duration::from_secs(1)),
             deadline,
             is_closed: AtomicBool::new(false),
+            shown: Shown::default(),
+            is_another: watch::Sender::new(false),
         })
     }
 
@@ -125,8 +137,8 @@ impl Link {
         F: Future<Output = std::result::Result<T, Said>>,
     {
         let connection = self.connection();
-        let client = &connection.client;
-        let asking = logged_in(&self.dial, client, || request(client.clone()));
+        let member = &connection.member;
+        let asking = member.ask(|| request(member.client.clone()));
         self.answer(&connection, asking).await
     }
 
@@ -136,7 +148,10 @@ impl Link {
             let options = options.clone();
             async move { kv(&client).get(key, Some(options)).await }
         };
-        self.ask(request).await
+        let least = self.shown.revision();
+        let answer = self.ask(request).await?;
+        self.shows(answer.header(), least)?;
+        Ok(answer)
     }
 
     /// Finds out whether the members still accept this client's login, and logs in again if not.
@@ -153,7 +168,7 @@ impl Link {
         F: Future<Output = std::result::Result<T, Said>>,
     {
         let connection = self.connection();
-        let answer = self.answer(&connection, request(connection.client.clone())).await;
+        let answer = self.answer(&connection, request(connection.member.client.clone())).await;
         (connection, answer)
     }
 
@@ -182,25 +197,59 @@ impl Link {
             if trouble::is_of_the_connection(&said) {
                 self.doubt(connection);
             }
-            Failed {
-                is_refused: trouble::is_refusal(&said),
-                error: trouble::from(said, &self.place, &self.root),
-            }
+            self.failed(said)
         })
     }
 
+    pub(crate) fn failed(&self, said: Said) -> Failed {
+        let (is_refused, blame) = (trouble::is_refusal(&said), trouble::blame(&said));
+        Failed { error: trouble::from(said, &self.place, &self.root), is_refused, blame }
+    }
+
     pub(crate) async fn transact(self: &Arc<Self>, txn: Txn) -> Result<TxnResponse, Failed> {
+        self.transact_since(self.shown.revision(), txn).await
+    }
+
+    /// Sends a transaction that only reads what one member has. That may be older than what another one has shown.
+    pub(crate) async fn look(self: &Arc<Self>, txn: Txn) -> Result<TxnResponse, Failed> {
+        self.transact_since(0, txn).await
+    }
+
+    async fn transact_since(self: &Arc<Self>, least: i64, txn: Txn) -> Result<TxnResponse, Failed> {
         let connection = self.connection();
-        self.answer(&connection, send(&self.dial, &connection.client, txn)).await
+        let answer = self.answer(&connection, send(&connection.member, txn)).await?;
+        self.shows(answer.header(), least)?;
+        Ok(answer)
+    }
+
+    /// The last revision that the store has shown.
+    pub(crate) fn revision(&self) -> i64 {
+        self.shown.revision()
+    }
+
+    /// An answer has this header, and is not older than `least`. An error: the store is not the one that it was, so the
+    /// session is over.
+    pub(crate) fn shows(&self, header: Option<&ResponseHeader>, least: i64) -> Result<(), Failed> {
+        let Some(Err(another)) = header.map(|header| self.shown.shows(header, least)) else { return Ok(()) };
+        let error = trouble::another_store(&self.place, another);
+        if !self.is_another.send_replace(true) {
+            unharmed(|| tracing::warn!(%error, "the session is over"));
+        }
+        Err(Failed { error, is_refused: false, blame: Blame::All })
+    }
+
+    /// Waits until the store is not the one that it was.
+    pub(crate) async fn meets_another_store(&self) {
+        let _ = self.is_another.subscribe().wait_for(|is| *is).await;
     }
 
     pub(crate) fn cut_off(&self) -> Failed {
         let wrong = format!("{} fell silent on one connection; another is used now", self.place);
-        Failed { error: Error::new(ErrorKind::Unavailable, wrong), is_refused: false }
+        Failed { error: Error::new(ErrorKind::Unavailable, wrong), is_refused: false, blame: Blame::All }
     }
 
     fn silent(&self) -> Failed {
-        Failed { error: Error::no_answer(&self.place), is_refused: false }
+        Failed { error: Error::no_answer(&self.place), is_refused: false, blame: Blame::All }
     }
 
     /// Compares the connection with others, once at a time.
@@ -228,11 +277,11 @@ impl Link {
 }
 
 /// Sends a transaction.
-pub(crate) async fn send(dial: &Dial, client: &Client, txn: Txn) -> std::result::Result<TxnResponse, Said> {
-    if !dial.has_login() {
-        return kv(client).txn(txn).await;
+pub(crate) async fn send(member: &Member, txn: Txn) -> std::result::Result<TxnResponse, Said> {
+    if !member.has_login() {
+        return kv(&member.client).txn(txn).await;
     }
-    logged_in(dial, client, || async { kv(client).txn(txn.clone()).await }).await
+    member.ask(|| async { kv(&member.client).txn(txn.clone()).await }).await
 }
 
 /// Repeats a request that got no answer, in the time that there is. Repeating it changes nothing.
@@ -263,7 +312,7 @@ async fn compare(link: Weak<Link>, connection: Arc<Connection>) {
         drop(strong);
         // Either may serve again at any moment, so each is asked again when it has failed.
         let this = async {
-            while let Err(said) = ping(&connection.client, &probe).await
+            while let Err(said) = ping(&connection.member.client, &probe).await
                 && trouble::is_of_the_connection(&said)
             {
                 tokio::time::sleep(PAUSE).await;
@@ -314,6 +363,8 @@ pub(crate) struct Failed {
     pub(crate) error: Error,
     /// The server refused it, so nothing was done.
     pub(crate) is_refused: bool,
+    /// If it was several requests, in one transaction.
+    pub(crate) blame: Blame,
 }
 
 impl Failed {
@@ -321,6 +372,7 @@ impl Failed {
         Self {
             error: Error::new(ErrorKind::Unavailable, "the client was closed meanwhile"),
             is_refused: false,
+            blame: Blame::All,
         }
     }
 }

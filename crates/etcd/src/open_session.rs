@@ -17,6 +17,7 @@ use crate::keys::Keys;
 use crate::lane::Lanes;
 use crate::lease::Lease;
 use crate::link::Link;
+use crate::looks::Looks;
 use crate::own_claims::{Command, News, OwnClaims, SOON};
 
 /// The time between two sweeps of watches that are not needed any more.
@@ -31,6 +32,7 @@ pub(crate) struct OpenSession {
     pub(crate) own_claims: OwnClaims,
     pub(crate) lanes: Lanes,
     pub(crate) busy: Busy,
+    pub(crate) looks: Looks,
     /// How many claims renewals have looked at, one by one.
     pub(crate) looked_at: AtomicUsize,
     pub(crate) watches: UnboundedSender<Command>,

@@ -31,10 +31,11 @@ pub(crate) use own_line::Aim;
 use own_line::{Gap, LineCopy, OwnLine};
 use tidelock_core::backend::{Claim, Moment};
 use tidelock_core::{ClaimId, Kind, Name, SessionId, Token, Weight};
-use tidelock_model::ShownLine;
+use tidelock_model::{Place, ShownClaim, ShownLine};
 
 use self::claim::Own;
 use self::state::State;
+use crate::asked::FIRST_WATCH;
 use crate::keys::SLOTS;
 use crate::line_view::LineView;
 use crate::void::Void;
@@ -49,6 +50,15 @@ pub(crate) enum Watched {
     /// The claim surely waits.
     Waits,
     Line(LineView, ShownLine),
+}
+
+/// What a look says of a claim of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    Held(Token),
+    Waits,
+    /// It must not stand there.
+    Misplaced,
 }
 
 /// What was known of a claim when its join began.
@@ -82,7 +92,7 @@ impl OwnClaims {
             claims: HashMap::new(),
             lines: HashMap::new(),
             watches: HashMap::new(),
-            last_watch: 0,
+            last_watch: FIRST_WATCH,
             void: Void::default(),
             under_way: HashMap::new(),
             slots: HashMap::new(),
@@ -141,6 +151,7 @@ impl OwnClaims {
             seen: 0,
             evicted: 0,
             is_leaving: false,
+            has_not_left: false,
         };
         let own = state.claims.entry(id.number).or_insert_with(new);
         if own.is_leaving {
@@ -220,11 +231,30 @@ impl OwnClaims {
         self.state().hold(name, id, order).map(|(token, _)| token)
     }
 
+    /// A look, which core has asked for, has found the claim there.
+    pub(crate) fn looked(&self, name: &Name, claim: &ShownClaim, place: Place) -> Looked {
+        let mut state = self.state();
+        let Some(own) = state.claims.get(&claim.id.number) else { return Looked::Waits };
+        match place {
+            // An eviction may fail, and nobody repeats it: the claim would stand there, and get no turn. A leave that is
+            // under way says itself what it finds.
+            Place::Held | Place::Stranded | Place::AnotherSize(_) if own.has_not_left => Looked::Misplaced,
+            Place::Held => {
+                let held = state.hold(name, claim.id, claim.order);
+                held.map_or(Looked::Waits, |(token, _)| Looked::Held(token))
+            }
+            // Before a resize it could have had its turn, but it did not look in time and now cannot. Or the line's
+            // size in use has changed, and the claim must stand in line anew.
+            Place::Stranded | Place::AnotherSize(_) if own.is_at(claim.order) => Looked::Misplaced,
+            _ => Looked::Waits,
+        }
+    }
+
     /// The claim certainly has no place, and nobody gives it back: it is forgotten, unless a join of it may still arrive.
     pub(crate) fn nowhere(&self, name: &Name, id: ClaimId) -> News {
         let mut state = self.state();
-        let is_under_way = state.under_way.contains_key(&id.number);
-        if let Some(own) = state.claims.get_mut(&id.number).filter(|own| is_under_way || own.is_unsure) {
+        let may_come = state.may_come(id.number);
+        if let Some(own) = state.claims.get_mut(&id.number).filter(|_| may_come) {
             own.stage = Stage::Nowhere;
             state.waits_no_more(name, id.number);
             return News::default();
@@ -238,12 +268,11 @@ impl OwnClaims {
         let mut state = self.state();
         let mut start =
             LeaveStart { kind: None, stage: None, is_nowhere: false, may_come: false, is_last: true };
-        start.may_come = state.under_way.contains_key(&id.number);
+        start.may_come = state.may_come(id.number);
         if let Some(own) = state.claims.get_mut(&id.number) {
-            own.is_leaving = true;
+            (own.is_leaving, own.has_not_left) = (true, false);
             start.kind = Some(own.kind);
             start.stage = Some(own.stage);
-            start.may_come |= own.is_unsure;
             start.is_nowhere = !start.may_come && (own.stage == Stage::Nowhere || !own.was_sent);
         }
         // Not by a look at each of them: a crowd that gives up at once would take quadratic time.
@@ -253,6 +282,13 @@ impl OwnClaims {
         }
         state.waits_no_more(name, id.number);
         start
+    }
+
+    /// A leave of this claim has failed.
+    pub(crate) fn has_not_left(&self, id: ClaimId) {
+        if let Some(own) = self.state().claims.get_mut(&id.number) {
+            own.has_not_left = true;
+        }
     }
 
     /// No join of this claim takes effect from now on. It is remembered for `memory`.
@@ -329,6 +365,14 @@ impl OwnClaims {
         self.state().copy(name).is_some_and(LineCopy::is_whole)
     }
 
+    /// The claim of another client that is watched in this line, ahead of our first one that waits there.
+    pub(crate) fn watched_claim(&self, name: &Name) -> Option<ClaimId> {
+        match self.state().copy(name)?.aim? {
+            (Aim::Claim(id), _) => Some(id),
+            (Aim::Line, _) => None,
+        }
+    }
+
     /// Whether a join of this claim need not read the line: its watch shows all of it, or one of our own claims waits there
     /// already for the same kind of lock.
     pub(crate) fn needs_no_read(&self, name: &Name, id: ClaimId) -> bool {
@@ -341,7 +385,10 @@ impl OwnClaims {
     /// Whether a claim that has just come to that place surely waits: one of our own waits ahead of it for the same kind
     /// of lock, with a watch.
     pub(crate) fn waits_behind_own(&self, claim: &Claim, order: u64) -> bool {
-        self.state().waits_behind_own(&claim.name, claim.kind, order)
+        let state = self.state();
+        // It may have been evicted before its join was answered.
+        state.claims.get(&claim.id.number).is_some_and(Own::has_place)
+            && state.waits_behind_own(&claim.name, claim.kind, order)
     }
 
     /// The line of this claim of ours at that revision or later, as its watch shows it. None: it is not known yet.
@@ -454,15 +501,22 @@ impl OwnClaims {
         Some((name, news))
     }
 
-    /// The watch cannot go on from where it was: it begins anew.
+    /// The watch cannot go on from where it was: it begins anew, under another number. The server may not have forgotten
+    /// the old one.
     pub(crate) fn begins_anew(&self, watch: i64) -> Option<Wanted> {
         let mut state = self.state();
         let name = state.watches.get(&watch)?.clone();
+        let anew = state.last_watch + 1;
         let copy = state.watched(&name, watch)?;
         let (aim, _) = copy.aim?;
+        copy.aim = Some((aim, anew));
+        copy.gap = Gap::New;
         copy.since = None;
         copy.pending.clear();
-        Some(Wanted { watch, name, aim, from: 0 })
+        state.last_watch = anew;
+        state.watches.remove(&watch);
+        state.watches.insert(anew, name.clone());
+        Some(Wanted { watch: anew, name, aim, from: 0 })
     }
 
     /// All watches that are needed, to set them on another stream: each goes on from what it has seen.

@@ -1,9 +1,10 @@
 //! Renewals: one keep-alive, and the proof that it counted.
 //!
 //! A member passes a keep-alive to whom it takes for the leader, and a leader that the others have left answers it until it
-//! notices. So a keep-alive is believed only if the same member, asked after it was answered, reads at a leader of the
-//! very term in which it passed the keep-alive on: then that leader was in office all the time, and its clock is the one
-//! that counts. A leader that is elected later gives every lease its whole time again.
+//! notices. So a keep-alive is believed only if a read that is sent after it was answered is in the very term in which the
+//! member passed the keep-alive on: then the leader of that term was in office all the time, and its clock is the one that
+//! counts. Which member reads is all the same: a balancer may send each request to another one. A leader that is elected
+//! later gives every lease its whole time again.
 //!
 //! On a slow network the two round trips would take too much of the ttl. Then the keep-alive is proved by the next
 //! renewal, beside its own keep-alive: each renewal is one round trip, and says what the one before it was worth.
@@ -13,13 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use etcd_client::{
-    Compare, CompareOp, Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, Txn,
-    TxnOp, TxnOpResponse,
+    Compare, CompareOp, Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions,
+    ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
-use tidelock_core::backend::{Moment, Renewal};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tidelock_core::backend::{Moment, Renewal, Sleep};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
-use crate::beat::{Beat, KeptAlive, Pulse, seat};
+use crate::beat::{Beat, KeptAlive, Pulse};
 use crate::gathering::revision;
 use crate::keys::{LineKey, Slot, void_number};
 use crate::line_view::LineView;
@@ -28,6 +31,8 @@ use crate::trouble;
 
 /// How many claims one request looks for, and how many keys one deletes.
 const MOST: usize = 100;
+/// How many such requests are under way at once.
+const AT_ONCE: usize = 16;
 
 /// The keys on this session's lease.
 #[derive(Debug, Default)]
@@ -40,8 +45,8 @@ struct OwnKeys {
 /// What is read to prove a keep-alive.
 struct Kept {
     voids: Vec<u64>,
-    /// Who answered.
-    by: (u64, u64),
+    /// In which term that was.
+    term: u64,
     others: Vec<Usurped>,
 }
 
@@ -55,8 +60,11 @@ struct Usurped {
 
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        // Core gives up a renewal a little later, and it would count for nothing.
+        let late = self.clock.now() + self.link.deadline().min(self.lease.ttl / 3) / 4 * 3;
         let mut pulse = self.pulse.lock().await;
         let Pulse { beat, unproved } = &mut *pulse;
+        let until = self.until();
         // A new leader was elected meanwhile: ask again, in its term.
         for _ in 0..3 {
             let sent = self.clock.now();
@@ -74,12 +82,25 @@ impl OpenSession {
             *unproved = Some(kept); // this call may end before the proof
             let (now, left) = (self.clock.now(), self.until());
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
-                return self.renewed(left, &own, before.unwrap_or_default(), standing).await;
+                return self.renewed(left, &own, before.unwrap_or_default(), standing, late).await;
             }
-            let (is_proved, others) = self.prove(kept, &looked_at).await?;
-            *unproved = None;
-            if is_proved {
-                return self.renewed(self.until(), &own, others, standing).await;
+            let proof = self.prove(kept, &looked_at).await;
+            if proof.is_ok() {
+                *unproved = None;
+            }
+            match proof {
+                Ok((true, others)) => return self.renewed(self.until(), &own, others, standing, late).await,
+                // An earlier one counts, so this is a renewal all the same.
+                Ok((false, others)) if self.until() > until => {
+                    return self.renewed(self.until(), &own, others, standing, late).await;
+                }
+                Err(error) if error.can_retry() && self.until() > until => {
+                    return self
+                        .renewed(self.until(), &own, before.unwrap_or_default(), standing, late)
+                        .await;
+                }
+                Ok((false, _)) => {}
+                Err(error) => return Err(error),
             }
         }
         let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
@@ -95,8 +116,8 @@ impl OpenSession {
         kept: KeptAlive,
         looked_at: &[(Name, ClaimId)],
     ) -> Result<(bool, Vec<Usurped>)> {
-        let Kept { voids, by, others } = self.kept_keys(looked_at).await?;
-        let is_proved = by == kept.by;
+        let Kept { voids, term, others } = self.kept_keys(looked_at).await?;
+        let is_proved = kept.is_proved_in(term);
         if is_proved {
             self.lease.renewed(kept.sent);
             self.tidy(&voids);
@@ -110,12 +131,14 @@ impl OpenSession {
         pulse.beat = self.open_beat().await.ok(); // an error: a renewal opens it, and tells what is wrong
     }
 
+    /// The lease lives until then. What is asked about some claims counts for these alone: they are asked about again.
     async fn renewed(
         self: &Arc<Self>,
         until: Moment,
         own: &OwnKeys,
         others: Vec<Usurped>,
         standing: &[(Name, Vec<ClaimId>)],
+        late: Moment,
     ) -> Result<Renewal> {
         self.forget_sizes(own);
         let own = &own.claims;
@@ -124,8 +147,9 @@ impl OpenSession {
             asked.partition(|(name, id)| own.contains(&(name.clone(), Slot::from(*id))));
         let known: BTreeSet<(Name, Slot)> = there.into_iter().map(|(name, id)| (name, id.into())).collect();
         let is_stray = |(name, slot): &&(Name, Slot)| !self.own_claims.is_in_use(name, slot.number);
-        let mut strays = self.who_stands(own.difference(&known).filter(is_stray)).await?;
-        let mut gone = self.not_there(missing).await?;
+        let slots: Vec<_> = own.difference(&known).filter(is_stray).collect();
+        let (mut strays, (mut gone, unsure)) =
+            tokio::join!(self.who_stands(&slots, late), self.not_there(&missing, late));
         for Usurped { name, claim, by, at } in others {
             strays.push((name.clone(), by));
             gone.push((name, claim, at));
@@ -137,7 +161,7 @@ impl OpenSession {
         Ok(Renewal {
             until,
             gone: gone.into_iter().map(|(_, id, _)| id).collect(),
-            unsure: Vec::new(),
+            unsure,
             missed: Vec::new(),
             waiting: Vec::new(), // only this client says which of its claims hold
             strays,
@@ -154,6 +178,7 @@ impl OpenSession {
             asked = self.keep_alive_on(None).await;
         }
         let (kept, answer) = asked.map_err(|error| self.noted(error))?;
+        self.link.shows(answer.header(), 0)?;
         if answer.ttl() <= 0 {
             return Err(self.noted(Error::session_over()));
         }
@@ -196,6 +221,7 @@ impl OpenSession {
         let Some(answer) = asking.await.map_err(|failed| self.noted(failed.error))? else {
             return self.own_keys_among_all().await;
         };
+        self.link.shows(answer.header(), 0)?;
         if answer.ttl() < 0 {
             return Err(self.noted(Error::session_over()));
         }
@@ -247,7 +273,7 @@ impl OpenSession {
         });
     }
 
-    /// The void claims of this session that the store has keys for, who answered, and which keys are in the slots of these
+    /// The void claims of this session that the store has keys for, in which term that is, and which keys are in the slots of these
     /// claims. The label lies beside the void claims, on the lease: if it is gone, so is the lease, whoever has kept it
     /// alive.
     async fn kept_keys(self: &Arc<Self>, looked_at: &[(Name, ClaimId)]) -> Result<Kept> {
@@ -258,7 +284,7 @@ impl OpenSession {
         let gets: Vec<TxnOp> = std::iter::once(beside).chain(looked_at.iter().map(in_slot)).collect();
         let answer = self.link.transact(Txn::new().and_then(gets)).await;
         let answer = answer.map_err(|failed| self.noted(failed.error))?;
-        let (at, by) = (revision(&answer), answer.header().map(seat).unwrap_or_default());
+        let (at, term) = (revision(&answer), answer.header().map_or(0, ResponseHeader::raft_term));
         let mut parts = answer.op_responses().into_iter().filter_map(|part| match part {
             TxnOpResponse::Get(get) => Some(get),
             _ => None,
@@ -275,7 +301,7 @@ impl OpenSession {
             let by = view.in_the_slot_of(*claim).filter(|other| !self.own_claims.has_slot(other.number))?;
             Some(Usurped { name: name.clone(), claim: *claim, by, at })
         });
-        Ok(Kept { voids, by, others: others.collect() })
+        Ok(Kept { voids, term, others: others.collect() })
     }
 
     /// Some of these claims, by turns.
@@ -287,17 +313,16 @@ impl OpenSession {
         turn.map(|(name, id)| (name.clone(), id)).collect()
     }
 
-    /// The claims that stand in these slots.
-    async fn who_stands(
-        self: &Arc<Self>,
-        slots: impl Iterator<Item = &(Name, Slot)>,
-    ) -> Result<Vec<(Name, ClaimId)>> {
-        let (slots, mut claims): (Vec<_>, Vec<_>) = (slots.collect(), Vec::new());
-        for page in slots.chunks(MOST) {
-            let all = || Some(GetOptions::new().with_prefix());
-            let gets: Vec<_> =
-                page.iter().map(|(name, slot)| TxnOp::get(self.keys.claim(name, *slot), all())).collect();
-            let answer = self.link.transact(Txn::new().and_then(gets)).await?;
+    /// The claims that stand in these slots, as far as that is known in time.
+    async fn who_stands(self: &Arc<Self>, slots: &[&(Name, Slot)], late: Moment) -> Vec<(Name, ClaimId)> {
+        let ask = |page| async move {
+            let get = |(name, slot): &&(Name, Slot)| {
+                TxnOp::get(self.keys.claim(name, *slot), Some(GetOptions::new().with_prefix()))
+            };
+            self.asked_about(page, get).await
+        };
+        let mut claims = Vec::new();
+        for (page, answer) in in_pages(slots, ask, Sleep::until(&self.clock, late)).await {
             for ((name, _), part) in page.iter().zip(answer.op_responses()) {
                 if let TxnOpResponse::Get(get) = part {
                     let view = LineView::of(get.kvs(), self.keys.line(name).len(), 0);
@@ -305,27 +330,49 @@ impl OpenSession {
                 }
             }
         }
-        Ok(claims)
+        claims
     }
 
-    /// Those of these claims that do not stand there, and at which revision. The leader that lists a lease's keys may be a
-    /// moment behind.
-    async fn not_there(self: &Arc<Self>, claims: Vec<(Name, ClaimId)>) -> Result<Vec<(Name, ClaimId, i64)>> {
+    /// Those of these claims that do not stand there, and at which revision; and those of which that is not known in time.
+    /// The leader that lists a lease's keys may be a moment behind.
+    async fn not_there(
+        self: &Arc<Self>,
+        claims: &[(Name, ClaimId)],
+        late: Moment,
+    ) -> (Vec<(Name, ClaimId, i64)>, Vec<ClaimId>) {
+        let ask = |page| async move {
+            let get = |(name, id): &(Name, ClaimId)| {
+                let count = GetOptions::new().with_prefix().with_count_only();
+                TxnOp::get(self.keys.claim(name, *id), Some(count))
+            };
+            self.asked_about(page, get).await
+        };
+        let mut unsure: BTreeSet<ClaimId> = claims.iter().map(|(_, id)| *id).collect();
         let mut gone = Vec::new();
-        for page in claims.chunks(MOST) {
-            let count = || Some(GetOptions::new().with_prefix().with_count_only());
-            let gets: Vec<_> =
-                page.iter().map(|(name, id)| TxnOp::get(self.keys.claim(name, *id), count())).collect();
-            let answer = self.link.transact(Txn::new().and_then(gets)).await?;
+        for (page, answer) in in_pages(claims, ask, Sleep::until(&self.clock, late)).await {
             let counts = answer.op_responses().into_iter().map(|part| match part {
                 TxnOpResponse::Get(get) => get.count(),
                 _ => 1,
             });
             let revision = revision(&answer);
-            let gone_here = page.iter().zip(counts).filter(|(_, count)| *count == 0);
-            gone.extend(gone_here.map(|((name, id), _)| (name.clone(), *id, revision)));
+            for ((name, id), count) in page.iter().zip(counts) {
+                unsure.remove(id);
+                if count == 0 {
+                    gone.push((name.clone(), *id, revision));
+                }
+            }
         }
-        Ok(gone)
+        (gone, unsure.into_iter().collect())
+    }
+
+    /// One page, and the answer about it. None: it failed, and the next renewal asks again.
+    async fn asked_about<'a, T>(
+        self: &Arc<Self>,
+        page: &'a [T],
+        get: impl Fn(&T) -> TxnOp,
+    ) -> Option<(&'a [T], TxnResponse)> {
+        let gets: Vec<_> = page.iter().map(get).collect();
+        Some((page, self.link.transact(Txn::new().and_then(gets)).await.ok()?))
     }
 
     /// Deletes the keys of void claims of which no join can arrive any more. An operator's eviction makes such keys too.
@@ -345,5 +392,55 @@ impl OpenSession {
                 let _ = session.link.transact(Txn::new().and_then(deletes)).await;
             }
         });
+    }
+}
+
+/// Asks about all of these, page by page and several pages at once, until it is late.
+async fn in_pages<'a, T, F, A>(
+    all: &'a [T],
+    ask: impl Fn(&'a [T]) -> F,
+    late: impl Future<Output = ()>,
+) -> Vec<(&'a [T], A)>
+where
+    F: Future<Output = Option<(&'a [T], A)>>,
+{
+    let mut pages = all.chunks(MOST);
+    let mut asking: FuturesUnordered<F> = pages.by_ref().take(AT_ONCE).map(&ask).collect();
+    let mut answers = Vec::new();
+    tokio::pin!(late);
+    loop {
+        tokio::select! {
+            biased;
+            next = asking.next() => match next {
+                Some(answer) => {
+                    answers.extend(answer);
+                    asking.extend(pages.next().map(&ask));
+                }
+                None => return answers,
+            },
+            () = &mut late => return answers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_known_when_it_is_late_counts() {
+        let all: Vec<usize> = (0..MOST * (AT_ONCE + 3)).collect();
+        let ask = |page: &'static [usize]| async move {
+            match page[0] / MOST {
+                0 => pending().await,
+                1 => None, // it failed
+                _ => Some((page, ())),
+            }
+        };
+        let answers = in_pages(all.leak(), ask, ready(())).await;
+        let pages: BTreeSet<usize> = answers.iter().map(|(page, ())| page[0] / MOST).collect();
+        assert_eq!(pages, (2..AT_ONCE + 3).collect());
     }
 }

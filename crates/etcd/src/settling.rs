@@ -46,7 +46,7 @@ impl OpenSession {
                 None => match self.line_at(claim, revision).await? {
                     None if patience == Patience::Wait => return Ok(self.waits()),
                     None => {
-                        view = Some(self.read_line(&claim.name).await?);
+                        view = Some(self.read_again(claim).await?);
                         continue;
                     }
                     Some(seen) => seen,
@@ -71,7 +71,7 @@ impl OpenSession {
                     return Ok(self.waits());
                 }
                 Verdict::Elsewhere if !std::mem::replace(&mut was_elsewhere, true) => {
-                    view = Some(self.read_line(&claim.name).await?);
+                    view = Some(self.read_again(claim).await?);
                 }
                 Verdict::Gone | Verdict::Elsewhere => return Ok(self.is_gone(claim)),
                 Verdict::Refused(why) => {
@@ -122,11 +122,11 @@ impl OpenSession {
         seen: i64,
     ) -> Result<(i64, Option<LineView>)> {
         let read = async || {
-            let view = self.read_line(&claim.name).await?;
+            let view = self.read_again(claim).await?;
             Ok((view.revision, Some(view)))
         };
         let Some(Stage::Stands(old)) = self.own_claims.stage(claim.id) else { return read().await };
-        let view = self.read_line(&claim.name).await?;
+        let view = self.read_again(claim).await?;
         let Some(standing) = view.find(claim.id).copied() else { return Ok((view.revision, Some(view))) };
         if !self.own_claims.moves(&claim.name, claim.id) {
             return read().await; // its turn was seen meanwhile, or it is leaving
@@ -139,21 +139,32 @@ impl OpenSession {
         let when = vec![self.stands_there(&claim.name, first), stood, same_size.with_prefix()];
         let mut changes: Vec<TxnOp> = keys.into_iter().map(|key| TxnOp::delete(key, None)).collect();
         changes.extend(self.puts(claim, size));
-        let answer = self.request(claim, Action::Join { when, changes, is_read: true }).await?;
-        if answer.is_done {
-            return Ok((answer.revision, answer.view(self.keys.line(&claim.name).len())));
+        let answer = self.gather(claim.id, &claim.name, Action::Join { when, changes, is_read: true }).await;
+        let is_refused = match &answer {
+            Ok(answer) if answer.is_done => {
+                return Ok((answer.revision, answer.view(self.keys.line(&claim.name).len())));
+            }
+            Ok(_) => true, // the first in line has left, or this claim was evicted
+            Err(failed) => failed.is_refused,
+        };
+        if is_refused {
+            let news = self.own_claims.stands(&claim.name, claim.id, old.order, old.token);
+            self.tell(&claim.name, news);
         }
-        // The first in line has left, or this claim was evicted.
-        let news = self.own_claims.stands(&claim.name, claim.id, old.order, old.token);
-        self.tell(&claim.name, news);
-        Ok((answer.revision, Some(self.view(&claim.name, &answer)?)))
+        let answer = answer.map_err(|failed| self.noted(failed.error).perhaps_done())?;
+        Ok((answer.revision, Some(self.view(&claim.name, &answer).map_err(Error::perhaps_done)?)))
+    }
+
+    /// Reads the line of a claim that was made. An error says nothing of the claim: it has to be taken out again.
+    pub(crate) async fn read_again(self: &Arc<Self>, claim: &Claim) -> Result<LineView> {
+        self.read_line(&claim.name).await.map_err(Error::perhaps_done)
     }
 
     /// Takes the claim out of the line again. What was decided stands, whether this is answered or not: then the keeper
     /// tries once more, and a renewal that finds the claim there does too.
     pub(crate) async fn step_back(self: &Arc<Self>, claim: &Claim) -> Result<()> {
         match self.clone().leave(claim.name.clone(), claim.id, Leave::Done).await {
-            Err(error) if !error.can_retry() => Err(error),
+            Err(error) if !error.can_retry() => Err(error.perhaps_done()),
             Err(_) => {
                 let (session, name, id) = (self.clone(), claim.name.clone(), claim.id);
                 self.runtime.spawn(async move { session.leave_in_the_background(name, id) });

@@ -21,7 +21,8 @@ use crate::dial::{Dial, Dialled};
 use crate::keys::Keys;
 use crate::lane::Lanes;
 use crate::lease::Lease;
-use crate::link::{Link, patiently};
+use crate::link::{Link, MOST_OPERATIONS, patiently};
+use crate::looks::Looks;
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::OwnClaims;
 use crate::session::EtcdSession;
@@ -252,6 +253,7 @@ impl Backend for Store {
             lease: Lease::new(granted, sent),
             own_claims: OwnClaims::of(id),
             busy: Busy::default(),
+            looks: Looks::default(),
             looked_at: AtomicUsize::new(0),
             lanes: Lanes::new(&Handle::current(), self.has_lanes),
             watches,
@@ -272,7 +274,10 @@ async fn grant(link: &Arc<Link>, id: SessionId, ttl: Duration) -> Result<Duratio
     let (wanted, lease) = (seconds(ttl), || Some(LeaseGrantOptions::new().with_id(lease_id(id))));
     let granted = link.ask(|client| async move { client.lease_client().grant(wanted, lease()).await }).await;
     let seconds = match granted {
-        Ok(granted) => granted.ttl(),
+        Ok(granted) => {
+            link.shows(granted.header(), 0)?;
+            granted.ttl()
+        }
         Err(failed) if failed.error.kind() == ErrorKind::Conflict => {
             let asking = link
                 .ask(|client| async move { client.lease_client().time_to_live(lease_id(id), None).await });
@@ -284,15 +289,20 @@ async fn grant(link: &Arc<Link>, id: SessionId, ttl: Duration) -> Result<Duratio
 }
 
 /// Writes the session's label. The transaction also names all that a session does, so a user who lacks a permission is
-/// told now.
+/// told now. And it has as many operations as any that a session sends, so a server that allows fewer refuses it now, and
+/// not when many locks are held.
 async fn register(link: &Arc<Link>, keys: &Keys, id: SessionId, label: &str) -> Result<()> {
     let all = keys.root().to_owned();
     let put = TxnOp::put(keys.label(id), label, Some(PutOptions::new().with_lease(lease_id(id))));
     let read = TxnOp::get(all.clone(), Some(GetOptions::new().with_prefix().with_count_only().with_limit(1)));
     let delete = TxnOp::delete(all, Some(DeleteOptions::new().with_prefix()));
     let always = Compare::version(keys.label(id), CompareOp::Greater, -1);
+    let more = std::iter::repeat_n(TxnOp::get(keys.label(id), None), MOST_OPERATIONS - 1);
     // What is done otherwise is never done.
-    let txn = Txn::new().when([always]).and_then([put, read]).or_else([delete]);
+    let txn = Txn::new()
+        .when([always])
+        .and_then([put, read])
+        .or_else(std::iter::once(delete).chain(more).collect::<Vec<_>>());
     link.transact(txn).await?;
     Ok(())
 }

@@ -6,6 +6,8 @@ use etcd_client::Error as Said;
 use tidelock_core::{Error, ErrorKind};
 use tonic::{Code, Status};
 
+use crate::shown::Another;
+
 /// Our error for one of the library's, with the place, `etcd 127.0.0.1:2379`, and what all our keys begin with.
 ///
 /// If the error does not come from the server itself, the outcome of the request is unknown.
@@ -24,6 +26,7 @@ pub(crate) fn from(error: Said, place: &str, root: &str) -> Error {
             (ErrorKind::InvalidOption, "cannot be used with these options".to_owned())
         }
         Said::GRpcStatus(status) => said(status, root),
+        Said::WatchError(text) if text == RENUMBERED => (ErrorKind::Protocol, text.clone()),
         Said::TransportError(_) => (ErrorKind::Unavailable, UNREACHED.to_owned()),
         _ => (ErrorKind::Unavailable, BROKEN.to_owned()),
     };
@@ -36,8 +39,24 @@ pub(crate) fn mistrusted(place: &str, why: &str) -> Error {
     Error::new(ErrorKind::Denied, wrong)
 }
 
+/// The error of a session whose store is not the one that it was.
+pub(crate) fn another_store(place: &str, another: Another) -> Error {
+    let wrong = match another {
+        Another::Cluster { was, is } => format!(
+            "{place} is two clusters, {was:x} and {is:x}, which know nothing of each other's locks; name the members of one"
+        ),
+        Another::Older { was, is } => format!(
+            "{place} was restored from an older copy: it has come to revision {is}, and was at {was} before"
+        ),
+    };
+    Error::new(ErrorKind::Lost, format!("{wrong}; this session is over"))
+}
+
 /// How the text of an error begins that the program's own credentials gave.
 pub(crate) const NO_LOGIN: &str = "cannot get the credentials";
+/// The text of an error that means that what answers gives watches numbers of its own.
+pub(crate) const RENUMBERED: &str = "is a gRPC proxy that numbers watches itself (etcd grpc-proxy), or an etcd older than \
+                                     3.4, and no lock would be safe behind it; connect to the members themselves";
 const NO_LEASE: &str = "no longer has this client's lease: it was not renewed in time, or was revoked";
 const UNREACHED: &str = "cannot be reached; check that it is up and that the address is right";
 const BROKEN: &str = "did not reply in full: the connection to it was lost";
@@ -138,6 +157,27 @@ pub(crate) fn is_refusal(error: &Said) -> bool {
         )
 }
 
+/// Whose fault it is that the server has refused several requests in one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// Perhaps that of one alone: the others may be carried out without it.
+    One,
+    /// That of all joins. The server has room for no more keys, but carries out leaves.
+    Joins,
+    /// Of none in particular: each by itself would be refused, too, and more requests are what the server needs least.
+    All,
+}
+
+pub(crate) fn blame(error: &Said) -> Blame {
+    let Said::GRpcStatus(status) = error else { return Blame::All };
+    match status.code() {
+        _ if status.message().contains("database space exceeded") => Blame::Joins,
+        _ if is_of_an_old_login(error) => Blame::All,
+        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::OutOfRange => Blame::One,
+        _ => Blame::All,
+    }
+}
+
 /// Whether the answer is longer than the client library reads.
 pub(crate) fn is_too_long(error: &Said) -> bool {
     matches!(error, Said::GRpcStatus(status)
@@ -152,6 +192,7 @@ pub(crate) fn is_of_the_connection(error: &Said) -> bool {
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::DeadlineExceeded
         ),
         Said::InvalidArgs(_) | Said::InvalidUri(_) => false,
+        Said::WatchError(text) => text != RENUMBERED,
         _ => true,
     }
 }
@@ -186,5 +227,23 @@ mod tests {
                 .to_string()
                 .contains("alarm disarm")
         );
+    }
+
+    #[test]
+    fn only_what_one_request_can_cause_is_blamed_on_one() {
+        for (code, text, whose) in [
+            (Code::NotFound, "etcdserver: requested lease not found", Blame::One),
+            (Code::PermissionDenied, "etcdserver: permission denied", Blame::All), // all keys have one prefix
+            (Code::InvalidArgument, "etcdserver: request is too large", Blame::One),
+            (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", Blame::One),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", Blame::Joins),
+            (Code::ResourceExhausted, "etcdserver: too many requests", Blame::All),
+            (Code::InvalidArgument, "etcdserver: revision of auth store is old", Blame::All),
+            (Code::Unauthenticated, "etcdserver: invalid auth token", Blame::All),
+            (Code::Unavailable, "etcdserver: no leader", Blame::All),
+        ] {
+            assert_eq!(blame(&Said::GRpcStatus(Status::new(code, text))), whose, "{text}");
+        }
+        assert_eq!(blame(&Said::InvalidArgs(NO_LOGIN.to_owned())), Blame::All);
     }
 }

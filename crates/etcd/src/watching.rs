@@ -5,7 +5,7 @@
 //! read once more. After a break each watch goes on behind the last revision that it has shown, so nothing is missed; if
 //! that revision was compacted, it starts at 0 again.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use etcd_client::{
     Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchFilterType, WatchOptions,
     WatchResponse, WatchStream,
 };
-use tidelock_core::backend::{Claim, Grant, Leave, Sight, unharmed};
-use tidelock_core::{ClaimId, Name, Result, SessionId};
-use tidelock_model::{Place, places};
+use tidelock_core::backend::{Claim, Leave, unharmed};
+use tidelock_core::{ClaimId, Name};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
+use crate::asked::Asked;
 use crate::gathering::revision;
 use crate::line_view::LineView;
 use crate::link::{Failed, LARGEST};
-use crate::open_session::{OpenSession, lease_id};
-use crate::own_claims::{Aim, Command, Stage, Stands, Wanted};
+use crate::open_session::OpenSession;
+use crate::own_claims::{Aim, Command, Wanted};
 
 /// A task. Dropping this ends it.
 #[derive(Debug)]
@@ -80,19 +80,16 @@ impl OpenSession {
         };
         let (mut sender, mut answers) = stream.split();
         let (mut stopping, mut is_of_use) = (VecDeque::new(), false);
-        let mut from: HashMap<i64, i64> = HashMap::from([(first.watch, first.from)]);
-        let mut begun: HashSet<i64> = HashSet::from([first.watch]);
+        let mut asked = Asked::default();
+        asked.asks(first.watch, self.options(&first).0, first.from);
         loop {
             tokio::select! {
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => {
                         is_of_use = true;
-                        match self.heard(&answer, &mut from) {
+                        match self.heard(&answer, &mut asked) {
                             Heard::Well => {}
-                            Heard::Again(wanted) => {
-                                begun.remove(&wanted.watch);
-                                starting.push_back(wanted);
-                            }
+                            Heard::Again(wanted) => starting.push_back(wanted),
                             Heard::Unneeded(watch) => stopping.push_back(watch),
                             Heard::Badly => return false,
                         }
@@ -107,22 +104,14 @@ impl OpenSession {
                     Some(Command::Stop(watch)) => stopping.push_back(watch),
                     None => return true,
                 },
-                sent = send_next(&mut sender, &starting, &begun, &stopping, |wanted| self.options(wanted)), if !starting.is_empty() || !stopping.is_empty() => {
+                sent = send_next(&mut sender, &starting, &asked, &stopping, |wanted| self.options(wanted)), if !starting.is_empty() || !stopping.is_empty() => {
                     if sent.is_err() {
                         return is_of_use;
                     }
                     match starting.pop_front() {
-                        Some(wanted) => {
-                            if begun.insert(wanted.watch) {
-                                from.insert(wanted.watch, wanted.from);
-                            }
-                        }
-                        None => {
-                            if let Some(watch) = stopping.pop_front() {
-                                begun.remove(&watch);
-                                from.remove(&watch);
-                            }
-                        }
+                        Some(wanted) if asked.has(wanted.watch) => {}
+                        Some(wanted) => asked.asks(wanted.watch, self.options(&wanted).0, wanted.from),
+                        None => drop(stopping.pop_front()), // the server confirms it
                     }
                 }
                 () = connection.given_up() => return true,
@@ -142,9 +131,20 @@ impl OpenSession {
         }
     }
 
-    fn heard(self: &Arc<Self>, answer: &WatchResponse, from: &mut HashMap<i64, i64>) -> Heard {
+    fn heard(self: &Arc<Self>, answer: &WatchResponse, asked: &mut Asked) -> Heard {
+        if let Err(said) = asked.admits(answer) {
+            let error = self.link.failed(said).error;
+            unharmed(
+                || tracing::warn!(%error, "an answer to no watch of ours; core looks at the lines meanwhile"),
+            );
+            return Heard::Badly;
+        }
+        if self.link.shows(answer.header(), 0).is_err() {
+            return Heard::Badly; // the session is over
+        }
         let watch = answer.watch_id();
         if answer.canceled() {
+            asked.ends(watch);
             if !self.own_claims.is_needed(watch) && !answer.created() {
                 return Heard::Well;
             }
@@ -159,7 +159,7 @@ impl OpenSession {
         }
         if answer.created() {
             let now = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
-            let since = match from.remove(&watch) {
+            let since = match asked.is_set(watch) {
                 Some(from) if from > 0 => from - 1,
                 _ => now,
             };
@@ -223,7 +223,8 @@ impl OpenSession {
             let options = if is_local { options.with_serializable() } else { options };
             TxnOp::get(self.keys.claim(name, *id), Some(options))
         };
-        self.link.transact(Txn::new().and_then(claims.iter().map(get).collect::<Vec<_>>())).await
+        let txn = Txn::new().and_then(claims.iter().map(get).collect::<Vec<_>>());
+        if is_local { self.link.look(txn).await } else { self.link.transact(txn).await }
     }
 
     /// Takes in a view of a line, and watches the line if a claim of ours waits there.
@@ -236,62 +237,6 @@ impl OpenSession {
     /// Watches for a claim that waits.
     pub(crate) fn arm(self: &Arc<Self>, claim: &Claim, view: &LineView) {
         self.shows(&claim.name, view);
-    }
-
-    /// Looks for these claims of ours.
-    pub(crate) async fn look_for(self: &Arc<Self>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.lease.ttl };
-        let view = self.read_line(name).await?;
-        let shown = self.own_claims.shown(&view);
-        let wanted: HashSet<ClaimId> = waiting.iter().copied().collect();
-        let (mut standing, mut misplaced) = (HashSet::new(), Vec::new());
-        for (claim, place) in places(&shown).filter(|(claim, _)| wanted.contains(&claim.id)) {
-            standing.insert(claim.id);
-            match place {
-                Place::Held => {
-                    if let Some(token) = self.own_claims.hold(name, claim.id, claim.order) {
-                        sight.held.push((claim.id, Grant { token, capacity: shown.size(claim) }));
-                    }
-                }
-                // Before a resize it could have had its turn, but it did not look in time and now cannot. Or the line's
-                // size in use has changed, and the claim must stand in line anew.
-                Place::Stranded | Place::AnotherSize(_) if self.stands_at(claim.id, claim.order) => {
-                    misplaced.push(claim.id);
-                }
-                _ => {}
-            }
-        }
-        for id in &misplaced {
-            self.clone().leave_in_the_background(name.clone(), *id);
-        }
-        let is_gone =
-            |id: &&ClaimId| !standing.contains(id) && self.own_claims.stage(**id) != Some(Stage::Asked);
-        sight.gone.extend(waiting.iter().filter(is_gone));
-        for id in &sight.gone {
-            let news = self.own_claims.left(name, *id, Some(view.revision));
-            self.tell(name, news);
-        }
-        sight.gone.extend(misplaced);
-        self.shows(name, &view);
-        if let Some(first) = view.first().filter(|first| first.id.session != self.id) {
-            sight.look_in = self.look_again_in(first.id.session).await;
-        }
-        Ok(sight)
-    }
-
-    /// When to look again for claims behind another client's. A client that lives renews its lease every third of it. If
-    /// less is left, it may be dead, and the end of its lease must not be missed.
-    async fn look_again_in(self: &Arc<Self>, session: SessionId) -> Duration {
-        let id = lease_id(session);
-        let asking =
-            self.link.ask(|client| async move { client.lease_client().time_to_live(id, None).await });
-        let Ok(lease) = asking.await else { return self.lease.ttl };
-        let (left, whole) = (lease.ttl(), lease.granted_ttl());
-        if left >= 0 && left * 3 < whole { self.lease.ttl / 20 } else { self.lease.ttl }
-    }
-
-    fn stands_at(&self, id: ClaimId, place: u64) -> bool {
-        matches!(self.own_claims.stage(id), Some(Stage::Stands(Stands { order, is_held: false, .. })) if order == place)
     }
 
     pub(crate) fn leave_in_the_background(self: Arc<Self>, name: Name, id: ClaimId) {
@@ -318,12 +263,12 @@ enum Heard {
 async fn send_next(
     sender: &mut etcd_client::WatchRequestSender,
     starting: &VecDeque<Wanted>,
-    begun: &HashSet<i64>,
+    asked: &Asked,
     stopping: &VecDeque<i64>,
     options: impl Fn(&Wanted) -> (String, WatchOptions),
 ) -> std::result::Result<(), Said> {
     match (starting.front(), stopping.front()) {
-        (Some(wanted), _) if begun.contains(&wanted.watch) => Ok(()),
+        (Some(wanted), _) if asked.has(wanted.watch) => Ok(()),
         (Some(wanted), _) => {
             let (key, options) = options(wanted);
             sender.watch(key, Some(options)).await

@@ -230,6 +230,42 @@ async fn a_join_behind_a_thousand_reads_no_line_again() {
     }
 }
 
+/// Each client that waits looks a few times in each ttl, in case nothing has told it of its turn.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_look_where_nothing_has_changed_does_not_read_the_line() {
+    let _alone = ALONE.lock().await;
+    let [a, b] = site::two(&options("looks")).await;
+    let lines = [(name("one"), 1_000), (name("other"), 2_000)];
+    let mine = |first: u64| (first..first + 3).map(|number| b.claim(number)).collect::<Vec<_>>();
+    for (line, first) in &lines {
+        for number in 0..500 {
+            join(&a, &a.mutex(line, first + number)).await;
+        }
+        for id in mine(*first) {
+            join(&b, &b.mutex(line, id.number)).await;
+        }
+    }
+    let looks = async {
+        for (line, first) in &lines {
+            let sight = b.session.look(line, &mine(*first)).await.unwrap();
+            assert!(sight.held.is_empty() && sight.gone.is_empty());
+        }
+    };
+    let spent = cost(looks).await;
+    println!("two looks behind five hundred: {spent:?}");
+    assert!(spent.requests == 2 && spent.bytes < 3_000, "{spent:?}");
+    // One that is gone is noticed.
+    let (line, first) = &lines[0];
+    let gone = mine(*first)[1];
+    b.session.leave(line, gone, Leave::Done).await.unwrap();
+    let sight = b.session.look(line, &mine(*first)).await.unwrap();
+    assert_eq!((sight.held.len(), sight.gone), (0, vec![gone]));
+    for caller in [a, b] {
+        caller.session.close().await.unwrap();
+    }
+}
+
 /// With more ahead than are looked at one by one.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server: cargo xtask test runs it"]

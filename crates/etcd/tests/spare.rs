@@ -1,6 +1,7 @@
 //! On a server of their own: tests that change it for everyone, one after the other.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -141,6 +142,57 @@ async fn users_are_told_what_they_lack() {
     root.auth_disable().await.unwrap();
 }
 
+/// All that a client asks is refused at once then, and the server takes long over each login.
+async fn one_change_costs_a_client_few_logins(root: &mut Client) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let login = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Login::user("locker", "secret-1")) }
+    };
+    let store = Store::open(&format!("etcd://{}", host())).unwrap().credentials(login);
+    let locks = store.connect(options()).await.unwrap();
+    let before = asked.load(Ordering::Relaxed);
+    root.user_add("one-more", "secret-1", None).await.unwrap();
+    join_all((0..50).map(|_| locks.inspect("many"))).await.into_iter().for_each(|line| drop(line.unwrap()));
+    let logins = asked.load(Ordering::Relaxed) - before;
+    assert!((1..=4).contains(&logins), "{logins} logins");
+    locks.close().await.unwrap();
+    root.user_delete("one-more").await.unwrap();
+}
+
+/// It stands in a semaphore's line with another size than the one in use. Before it has found that out, its permission is
+/// taken away.
+async fn a_claim_that_is_refused_half_way_is_given_back(root: &mut Client) {
+    let proxy = Proxy::to(host().parse().unwrap()).await.unwrap();
+    let store = Store::open(&format!("etcd://locker:secret-1@{}", proxy.address())).unwrap();
+    let locks = store.connect(options().command_deadline(Duration::from_secs(10))).await.unwrap();
+    let other = connect("locker:secret-1@").await.unwrap();
+    let held = other.semaphore("half-way", 2).unwrap().acquire(1).await.unwrap();
+    let sees = async |wanted: usize| {
+        while other.inspect("half-way").await.unwrap().claims.len() != wanted {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+
+    proxy.hold(Way::Back);
+    let semaphore = locks.semaphore("half-way", 3).unwrap();
+    let joining = tokio::spawn(async move { semaphore.acquire(1).await.map(drop) });
+    sees(2).await;
+    let prefix = RoleRevokePermissionOptions::new().with_prefix();
+    root.role_revoke_permission("locker", "tidelock/", Some(prefix)).await.unwrap();
+    proxy.heal();
+    let error = joining.await.unwrap().unwrap_err();
+    root.role_grant_permission("locker", Permission::read_write("tidelock/").with_prefix()).await.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    // The next renewal is ten seconds away.
+    let is_back = tokio::time::timeout(Duration::from_secs(4), sees(1)).await;
+    assert!(is_back.is_ok(), "the claim stands in the line until a renewal finds it");
+    held.release().await.unwrap();
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
 async fn with_users(root: &mut Client) {
     let refused = async |user: &str, told: &str| {
         let error = connect(user).await.unwrap_err();
@@ -179,6 +231,9 @@ async fn with_users(root: &mut Client) {
     assert_eq!(held.state(), State::Held);
     held.release().await.unwrap();
     changing.close().await.unwrap();
+
+    one_change_costs_a_client_few_logins(root).await;
+    a_claim_that_is_refused_half_way_is_given_back(root).await;
 
     // The permission is taken away, and granted again: a leave is repeated until then.
     let held = locks.mutex("stock:42").unwrap().lock().await.unwrap();

@@ -18,6 +18,8 @@ pub(super) struct Own {
     /// The last revision at which somebody else took it out of its line.
     pub(super) evicted: i64,
     pub(super) is_leaving: bool,
+    /// Its last leave got no answer, or was refused.
+    pub(super) has_not_left: bool,
 }
 
 /// How far a claim of ours has come.

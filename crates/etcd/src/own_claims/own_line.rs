@@ -14,6 +14,9 @@ const FEW: usize = 16;
 /// After so many events it is looked at whether they are still so few.
 const LOOKS_AGAIN: usize = 256;
 
+/// With so many claims that have left since the last list, another list is read, which makes them forgotten.
+const MOST_DEPARTED: usize = 1024;
+
 /// A line in which we have a claim.
 #[derive(Debug, Default)]
 pub(super) struct OwnLine {
@@ -167,6 +170,11 @@ impl LineCopy {
         }
     }
 
+    /// Whether a list is to be read only so that it can be forgotten who has left.
+    pub(super) fn is_cluttered(&self) -> bool {
+        self.departed.len() > MOST_DEPARTED && !self.is_reading
+    }
+
     /// Whether a claim that was last seen in its place at that revision surely stood there when all ahead had left.
     pub(super) fn is_proved(&self, seen: i64) -> bool {
         seen.max(self.view.revision) >= self.cleared
@@ -202,7 +210,16 @@ impl LineCopy {
 
     pub(super) fn list(&mut self, view: &LineView) {
         self.is_reading = false;
-        if view.revision <= self.view.revision {
+        if view.revision < self.view.revision {
+            return;
+        }
+        if view.revision == self.view.revision {
+            // It says nothing new, but was asked for, and would be again: what was seen since then is in the view.
+            self.checked = self.checked.max(view.revision);
+            self.departed.retain(|(_, at)| *at > view.revision);
+            if self.cleared <= view.revision {
+                self.fired_for = None;
+            }
             return;
         }
         self.view = view.clone();

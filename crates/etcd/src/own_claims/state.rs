@@ -55,6 +55,14 @@ impl State {
         }
     }
 
+    /// Whether a join of this claim may still arrive. That is known for as long as core knows the claim, also if it was
+    /// gone here meanwhile.
+    pub(super) fn may_come(&self, number: u64) -> bool {
+        self.under_way.contains_key(&number)
+            || self.numbered.get(&number).is_some_and(|is_unsure| *is_unsure)
+            || self.claims.get(&number).is_some_and(|own| own.is_unsure)
+    }
+
     /// The claims of ours that have become readers are that in each view, however old it is.
     pub(super) fn lighten_own(&mut self, name: &Name) {
         let Some(line) = self.lines.get_mut(name) else { return };
@@ -148,6 +156,15 @@ impl State {
 
     /// What follows from what is known of a line now.
     pub(super) fn follow(&mut self, name: &Name) -> News {
+        let mut news = self.turns_and_aim(name);
+        let copy = self.lines.get_mut(name).and_then(|line| line.copy.as_mut());
+        if let Some(copy) = copy.filter(|copy| copy.is_cluttered()) {
+            (copy.is_reading, news.read) = (true, true);
+        }
+        news
+    }
+
+    fn turns_and_aim(&mut self, name: &Name) -> News {
         let mut news = self.turns(name);
         if !news.check.is_empty() || news.read {
             return news; // what to watch next is known after that
@@ -347,8 +364,10 @@ impl State {
         for (claim, is_held) in front.each().filter(|(claim, _)| claim.id.session == self.session) {
             let own = self.claims.get(&claim.id.number).filter(|own| own.is_at(claim.order));
             if is_held {
+                // A semaphore may have been resized before the last departure: only the line shows that.
+                let seen = |own: &Own| if own.kind == Kind::Semaphore { 0 } else { own.seen };
                 match own {
-                    Some(own) if copy.is_proved(own.seen) => {
+                    Some(own) if copy.is_proved(seen(own)) => {
                         held.push((claim.id, claim.order, front.size(claim)));
                     }
                     Some(_) => unproved.push(claim.id),
@@ -371,14 +390,17 @@ impl State {
         news
     }
 
-    /// Those ahead of these claims have left. Whether they stand there themselves is looked at before they have their turn.
+    /// Those ahead of these claims have left. Whether they stand there themselves, and whether a semaphore still has room for
+    /// them, is looked at before they have their turn.
     fn prove(&mut self, name: &Name, claims: Vec<ClaimId>, news: &mut News) {
         let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) else { return };
         if std::mem::replace(&mut copy.is_reading, true) {
             return; // what is under way may tell
         }
+        let is_resizable =
+            |id: &ClaimId| self.claims.get(&id.number).is_some_and(|own| own.kind == Kind::Semaphore);
         match claims.len() {
-            0..=MOST_CHECKED => news.looks_at(claims, copy),
+            0..=MOST_CHECKED if !claims.iter().any(is_resizable) => news.looks_at(claims, copy),
             _ => news.read = true,
         }
     }
@@ -412,11 +434,13 @@ impl State {
     /// A claim of ours has left, and does not stand there at that revision.
     pub(super) fn forget(&mut self, name: &Name, id: ClaimId, at: Option<i64>) {
         self.waits_no_more(name, id.number);
-        self.claims.remove(&id.number);
+        let kind = self.claims.remove(&id.number).map(|own| own.kind);
         if let Some(line) = self.lines.get_mut(name) {
             line.is_gone(id.number);
-            let is_resizable =
-                |copy: &LineCopy| copy.view.find(id).is_some_and(|one| one.kind == Kind::Semaphore);
+            let is_resizable = |copy: &LineCopy| {
+                let kind = kind.or_else(|| copy.view.find(id).map(|one| one.kind));
+                kind == Some(Kind::Semaphore)
+            };
             if let Some(copy) = line.copy.as_mut().filter(|copy| !is_resizable(copy))
                 && let Some(at) = at
             {

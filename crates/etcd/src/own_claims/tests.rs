@@ -1,5 +1,7 @@
 //! What follows from each piece of news, one case at a time.
 
+use tidelock_model::places;
+
 use super::*;
 use crate::keys::ClaimKey;
 
@@ -343,4 +345,174 @@ fn a_slot_is_used_again_unless_a_join_may_still_come() {
     assert!(own.may_be_sent(third));
     leaves(other, third);
     assert!(![slot, other].contains(&take(4).0), "a join of the third is on its way");
+}
+
+/// A server that has compacted what a watch asked for ends the watch, and refuses another one under its number: the whole
+/// stream would have to begin anew.
+#[test]
+fn a_watch_that_begins_anew_has_another_number() {
+    let (own, name) = own();
+    let (blocker, mine) = (id(2, 1), id(1, 1));
+    join(&own, &name, mine, 2);
+    let watched = own.saw(&name, &line(2, &[(blocker, 1), (mine, 2)]), 0).start.unwrap();
+    drop(own.is_set(watched.watch, 2));
+    let anew = own.begins_anew(watched.watch).unwrap();
+    assert_ne!(anew.watch, watched.watch);
+    assert_eq!((anew.aim, anew.from), (watched.aim, 0));
+    assert!(own.is_needed(anew.watch) && !own.is_needed(watched.watch));
+    assert_eq!(own.begins_anew(watched.watch), None, "it has begun anew already");
+    // The blocker left before it was set again.
+    let (_, news) = own.is_set(anew.watch, 9).unwrap();
+    assert_eq!(news.check, [blocker, mine]);
+}
+
+/// All of the line was watched for a while, so the view is as new as a list. Nothing is written any more.
+#[test]
+fn a_list_that_says_nothing_new_is_not_asked_for_again() {
+    let (own, name) = own();
+    let (a, c, first) = (id(2, 1), id(3, 1), id(1, 1));
+    join(&own, &name, first, 3);
+    let all = [(a, 1), (c, 2), (first, 3)];
+    let watched = own.saw(&name, &line(3, &all), 0).start.unwrap();
+    drop(own.is_set(watched.watch, 3));
+    {
+        let mut state = own.state();
+        let copy = state.lines.get_mut(&name).unwrap().copy.as_mut().unwrap();
+        (copy.view.revision, copy.fired_for) = (5, Some(first)); // C has left at 4, and the view shows that
+        copy.departs(c, 4);
+    }
+    drop(own.saw(&name, &line(5, &[(a, 1), (first, 3)]), 0));
+    let state = own.state();
+    let copy = state.copy(&name).unwrap();
+    assert_eq!((copy.checked, copy.fired_for, copy.is_reading), (5, None, false));
+}
+
+/// The list was made before what the watch has told.
+#[test]
+fn a_list_that_is_older_than_an_event_does_not_answer_it() {
+    let (own, name) = own();
+    let (a, c, first) = (id(2, 1), id(3, 1), id(1, 1));
+    join(&own, &name, first, 3);
+    let all = [(a, 1), (c, 2), (first, 3)];
+    drop(own.saw(&name, &line(3, &all), 0));
+    {
+        let mut state = own.state();
+        let copy = state.lines.get_mut(&name).unwrap().copy.as_mut().unwrap();
+        copy.departs(c, 4);
+        copy.fired_for = Some(first);
+        copy.list(&line(3, &all));
+        assert_eq!(copy.fired_for, Some(first));
+    }
+}
+
+/// An operator evicts a waiter of its own client, and the request is not carried out: nobody sends it again.
+#[test]
+fn a_waiter_whose_leave_has_failed_does_not_stay_in_front() {
+    let (own, name) = own();
+    let (mine, other) = (id(1, 1), id(2, 1));
+    join(&own, &name, mine, 2);
+    own.leaves(&name, mine);
+    let places_in = |view: LineView| {
+        let shown = own.shown(&view);
+        let (claim, place) = places(&shown).find(|(claim, _)| claim.id == mine).unwrap();
+        own.looked(&name, claim, place)
+    };
+    assert_eq!(places_in(line(3, &[(other, 1), (mine, 2)])), Looked::Waits);
+    let front = line(4, &[(mine, 2), (other, 4)]);
+    assert_eq!(places_in(front.clone()), Looked::Waits, "its leave is under way");
+    own.has_not_left(mine);
+    assert_eq!(places_in(front), Looked::Misplaced);
+}
+
+fn permit(id: ClaimId) -> ClaimKey {
+    let (declared, weight) = (Weight::new(2).unwrap(), Weight::ONE);
+    ClaimKey { slot: id.into(), kind: Kind::Semaphore, declared, weight, is_rest: false }
+}
+
+/// A claim on one permit of two joins.
+fn join_for_permit(own: &OwnClaims, name: &Name, id: ClaimId, order: u64) {
+    own.begin(&Claim::new(id, name.clone(), Kind::Semaphore, Weight::ONE, Weight::new(2).unwrap()));
+    assert!(own.may_be_sent(id));
+    drop(own.is_answered(name, id, Some((order, Token::from_order(order).unwrap())), true));
+}
+
+/// The semaphore is made smaller before one of ours is evicted, and the line's watch is behind the news of that.
+#[test]
+fn a_permit_that_comes_free_is_taken_only_in_a_line_that_shows_its_size() {
+    let (own, name) = own();
+    let (other, first, second) = (id(2, 1), id(1, 1), id(1, 2));
+    join_for_permit(&own, &name, first, 50);
+    join_for_permit(&own, &name, second, 60);
+    let all = [(other, permit(other), 40), (first, permit(first), 50), (second, permit(second), 60)];
+    assert_eq!(own.saw(&name, &LineView::with(60, all), 0).held.len(), 1);
+    let news = own.is_evicted(&name, first, 80);
+    assert_eq!((news.held.len(), news.gone, news.read), (0, vec![first], true));
+    let news = own.checked(&name, 80, &[(second, Some((60, Weight::ONE)))]);
+    assert!(news.held.is_empty(), "it stands there, but one permit may be all that there is");
+    let left = [(other, permit(other), 40), (second, permit(second), 60)];
+    assert_eq!(own.saw(&name, &LineView::with(80, left), 0).held.len(), 1);
+}
+
+/// A leave of ours is answered before the view shows that the claim stood there.
+#[test]
+fn a_permit_that_is_given_back_leaves_a_late_list_as_it_is() {
+    let (own, name) = own();
+    let (other, first, second) = (id(2, 1), id(1, 1), id(1, 2));
+    join_for_permit(&own, &name, second, 50);
+    drop(own.saw(&name, &LineView::with(50, [(other, permit(other), 40), (second, permit(second), 50)]), 0));
+    join_for_permit(&own, &name, first, 60);
+    own.leaves(&name, first);
+    drop(own.left(&name, first, Some(80)));
+    assert!(own.state().copy(&name).unwrap().departed.is_empty(), "its event shows what was changed before");
+}
+
+/// The first join of a claim got no answer, the second one made it, and its key was deleted by hand.
+#[test]
+fn a_claim_that_is_gone_may_still_come() {
+    let (own, name) = own();
+    let (_, number) = own.take_slot(&name, 1);
+    let mine = id(1, number);
+    begin(&own, &name, mine);
+    assert!(own.may_be_sent(mine));
+    drop(own.is_answered(&name, mine, None, false));
+    join(&own, &name, mine, 4);
+    drop(own.left(&name, mine, Some(9)));
+    assert!(own.leaves(&name, mine).may_come, "the first join would meet no key that says that it is void");
+}
+
+#[test]
+fn a_claim_that_was_evicted_before_its_join_was_answered_does_not_wait() {
+    let (own, name) = own();
+    let (holder, first, second) = (id(2, 1), id(1, 1), id(1, 2));
+    join(&own, &name, first, 2);
+    drop(own.saw(&name, &line(2, &[(holder, 1), (first, 2)]), 0));
+    let claim = |id| Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+    begin(&own, &name, second);
+    assert!(own.may_be_sent(second));
+    drop(own.is_evicted(&name, second, 4));
+    drop(own.is_answered(&name, second, Some((3, Token::from_order(3).unwrap())), true));
+    assert!(!own.waits_behind_own(&claim(second), 3), "nobody would tell that it is gone");
+    let third = id(1, 3);
+    join(&own, &name, third, 5);
+    assert!(own.waits_behind_own(&claim(third), 5));
+}
+
+/// One of ours waits long, and behind it others of ours come and give up.
+#[test]
+fn who_has_left_is_not_remembered_for_ever() {
+    let (own, name) = own();
+    let (holder, first) = (id(2, 1), id(1, 1));
+    join(&own, &name, first, 2);
+    drop(own.saw(&name, &line(2, &[(holder, 1), (first, 2)]), 0));
+    let mut most = 0;
+    for k in 2..10_000 {
+        let (brief, revision) = (id(1, k), i64::try_from(2 * k).unwrap());
+        join(&own, &name, brief, 2 * k);
+        own.leaves(&name, brief);
+        if own.left(&name, brief, Some(revision + 1)).read {
+            drop(own.saw(&name, &line(revision + 1, &[(holder, 1), (first, 2)]), 0));
+        }
+        most = most.max(own.state().copy(&name).unwrap().departed.len());
+    }
+    assert!(most < 2_000, "{most}");
 }

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use tidelock_etcd::Options;
+use tidelock_conformance::{Proxy, Way};
 use tidelock_etcd::backend::{Leave, Patience, Shard};
 use tidelock_etcd::etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
+use tidelock_etcd::{ClaimId, Options, Store};
 
 use crate::site::{self, is_held, join, name, turn};
 use tidelock_conformance::callers::Caller;
@@ -42,6 +43,27 @@ async fn however_many_claims_a_client_has_they_are_renewed() {
     for caller in [caller, other] {
         caller.session.close().await.unwrap();
     }
+}
+
+/// Their part of the store was deleted by hand. Whether a claim stands is asked 100 claims at a time, on a slow network, and
+/// core gives up a renewal after a third of the ttl.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn however_many_claims_are_missing_the_renewal_counts() {
+    let proxy = Proxy::to(site::host().parse().unwrap()).await.unwrap();
+    let store = Store::open(&format!("etcd://{}", proxy.address())).unwrap();
+    let options = Options::new().ttl(Duration::from_secs(9)).namespace(&site::namespace("missing"));
+    let caller = Caller::open(&store, 1, &options.command_deadline(Duration::from_secs(9))).await;
+    let id = |number| ClaimId { session: caller.id, number };
+    let standing: Vec<_> = (0..4_000).map(|number| (name(&format!("n{number}")), vec![id(number)])).collect();
+    proxy.delay(Way::Back, Duration::from_millis(150));
+    let renewing = caller.session.renew(Shard(0), &standing);
+    let renewal = tokio::time::timeout(caller.session.ttl() / 3, renewing).await;
+    let renewal = renewal.expect("a third of the ttl is over").unwrap();
+    assert_eq!(renewal.gone.len() + renewal.unsure.len(), standing.len());
+    assert!(!renewal.gone.is_empty());
+    proxy.heal();
+    caller.session.close().await.unwrap();
 }
 
 /// All keys of a lease that ends are deleted at one revision, so they are one answer to a watch.

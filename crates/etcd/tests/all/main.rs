@@ -16,7 +16,11 @@ mod leftovers;
 mod lock_rpc;
 mod members;
 mod network;
+mod operations;
 mod order;
+mod quiet;
+mod renumbered;
+mod restored;
 #[path = "../site/mod.rs"]
 mod site;
 mod slots;

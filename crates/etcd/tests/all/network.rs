@@ -97,7 +97,21 @@ async fn delay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, lag: &AtomicU64)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn on_a_slow_network_a_renewal_is_one_round_trip() {
+    // On a machine that is busy beside it, a round trip may take as long as two. With two, each try fails.
+    let mut failed = None;
+    for _ in 0..3 {
+        match stays_held_on_a_slow_network().await {
+            Ok(()) => return,
+            Err(after) => failed = Some(after),
+        }
+    }
+    panic!("the last of three guards was in jeopardy after {failed:?}");
+}
+
+/// Or after how long the guard was in jeopardy.
+async fn stays_held_on_a_slow_network() -> Result<(), Duration> {
     static LAG: AtomicU64 = AtomicU64::new(0);
+    LAG.store(0, Ordering::Relaxed);
     let ttl = Duration::from_secs(3);
     let store = Store::open(&format!("etcd://{}", proxy(Fault::IsSlow(&LAG)).await)).unwrap();
     let options = Options::new().ttl(ttl).namespace(&site::namespace("slow"));
@@ -107,10 +121,13 @@ async fn on_a_slow_network_a_renewal_is_one_round_trip() {
     let began = Instant::now();
     while began.elapsed() < ttl * 4 {
         tokio::time::sleep(ttl / 60).await;
-        assert_eq!(guard.state(), State::Held, "after {:?}", began.elapsed());
+        if guard.state() != State::Held {
+            return Err(began.elapsed());
+        }
     }
     guard.release().await.unwrap();
     locks.close().await.unwrap();
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

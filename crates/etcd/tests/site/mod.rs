@@ -1,6 +1,9 @@
 //! The server of these tests.
 #![allow(dead_code, unused_imports)] // each test program uses only a part
 
+mod program;
+
+pub(crate) use program::{Program, folder};
 use tidelock_conformance::callers::Caller;
 pub(crate) use tidelock_conformance::callers::{
     is_held, join, name, namespace, options, turn, until, weight,

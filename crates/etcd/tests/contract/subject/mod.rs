@@ -82,6 +82,9 @@ impl Site for Etcd {
              of date.)"
                 .into(),
             "A majority of the members keeps what it has written: disks do not lose confirmed writes.".into(),
+            "Clients reach the members themselves, or by a balancer that passes bytes or HTTP/2 requests on: not by \
+             `etcd grpc-proxy`, which numbers watches itself. A client that connects through one is refused."
+                .into(),
         ]
     }
 
