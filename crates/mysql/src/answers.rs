@@ -17,6 +17,8 @@ use crate::waiters;
 pub(crate) struct Slot {
     pub(crate) slot: u64,
     pub(crate) mark: u64,
+    /// The server that has noted it: a transaction on a copy of it excludes nobody.
+    pub(crate) server: u64,
 }
 
 /// What became of a request.
@@ -253,7 +255,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `'i', number, token, slot, mark`
+    /// `'i', number, token, slot, mark, server`
     fn in_rows(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         for at in &packet.in_rows {
             let Action::Join { claim, .. } = &requests[*at].1 else { continue };
@@ -266,7 +268,7 @@ impl Reader<'_> {
                 continue;
             };
             fates.fates.insert(*at, self.held(row.number(2), Some(claim.capacity)));
-            let slot = Slot { slot: row.number(3), mark: row.number(4) };
+            let slot = Slot { slot: row.number(3), mark: row.number(4), server: row.number(5) };
             fates.slots.push((*at, claim.id.number, slot));
         }
     }
@@ -474,7 +476,8 @@ fn resized(rows: &[&Row], from: u64) -> Result<Outcome> {
     }
 }
 
-fn inside_a_transaction() -> Error {
+/// Nobody takes a claim out of an open transaction.
+pub(crate) fn inside_a_transaction() -> Error {
     let wrong = "its client holds it inside an open transaction of its own; end that transaction, or KILL its connection";
     Error::new(ErrorKind::Conflict, wrong)
 }

@@ -1,5 +1,6 @@
 //! Carries out a batch: one transaction, and a second one for the requests that turn out to need more statements.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,10 @@ use crate::trouble::{DUPLICATE, Said};
 const ROUNDS: usize = 4;
 
 impl OpenSession {
-    pub(crate) async fn carry_out(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>) {
-        let late = self.clock.now() + self.within;
+    /// `since`: when the requests were taken to be sent. A runtime that stood still must not send them later than others
+    /// count with.
+    pub(crate) async fn carry_out(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>, since: Moment) {
+        let late = since + self.within;
         if let Err((said, open)) = self.in_rounds(lane, requests, late).await {
             // One of them may be at fault, and the others are not.
             match open.len() > 1 && said.number().is_some() {
@@ -31,10 +34,7 @@ impl OpenSession {
 
     async fn one_by_one(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>, late: Moment) {
         for request in requests {
-            // Its caller may be gone, and a void leave of it too: it must not be sent with new time.
-            if !request.is_wanted() {
-                continue;
-            }
+            // Those that nobody wants go no further: they must not be sent with new time.
             let late = late.max(self.clock.now() + self.within / 2);
             if let Err((said, open)) = self.in_rounds(lane, vec![request], late).await {
                 self.fail(&said, open);
@@ -54,7 +54,7 @@ impl OpenSession {
         requests: Vec<Request>,
         late: Moment,
     ) -> Result<(), (Said, Vec<Request>)> {
-        let (mut open, mut round, mut left) = (requests, 0, ROUNDS);
+        let (mut open, mut round, mut left) = (self.wanted(requests), 0, ROUNDS);
         while !open.is_empty() {
             if left == 0 {
                 return Err((Said::NotSent, open));
@@ -64,12 +64,20 @@ impl OpenSession {
                 Ok(fates) => self.settle(lane, open, fates, left == 1).await,
                 Err(said) => return Err((said, open)),
             };
-            // Whose caller is gone is not sent again: a leave of it may be over already.
-            open.retain(Request::is_wanted);
+            open = self.wanted(open);
             round += 1;
             left = if open.len() < asked { ROUNDS } else { left - 1 };
         }
         Ok(())
+    }
+
+    /// Joins whose caller is gone are not sent, or not again: a void leave of it may be over already. So they cannot arrive
+    /// late either.
+    fn wanted(&self, requests: Vec<Request>) -> Vec<Request> {
+        let (wanted, others): (Vec<Request>, Vec<Request>) =
+            requests.into_iter().partition(Request::is_wanted);
+        others.iter().for_each(|join| self.own_claims.is_answered(join.claim().number));
+        wanted
     }
 
     /// Sends these requests as one transaction. In the last rounds they are all sections.
@@ -140,9 +148,9 @@ impl OpenSession {
         for (id, grant) in fates.granted {
             self.tell(id, grant);
         }
-        for end in fates.ends.into_iter().filter(|end| end.has_more || end.needs_look && !is_looked_after) {
-            self.tidy(end.name);
-        }
+        let untidy = fates.ends.into_iter().filter(|end| end.has_more || end.needs_look && !is_looked_after);
+        let untidy: HashSet<Name> = untidy.map(|end| end.name).collect();
+        untidy.into_iter().for_each(|name| self.tidy(name));
         again
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidelock_core::backend::{Batch, Batchable as _, Leave, Local as _, Place};
+use tidelock_core::backend::{Batch, Batchable as _, Leave, Local as _, Moment, Place};
 use tidelock_core::{Error, Name, Result};
 use tokio::sync::oneshot;
 
@@ -53,15 +53,19 @@ impl OpenSession {
         }
     }
 
-    /// The requests of a batch, in the order in which they take effect. From here on they count as sent.
-    fn taken(&self, batch: Batch<Request>) -> Vec<Request> {
+    /// The requests of a batch, in the order in which they take effect.
+    fn taken(self: &Arc<Self>, batch: Batch<Request>) -> Taken {
         let all = batch.together.into_iter().chain(batch.apart);
-        let (void, requests): (Vec<Request>, Vec<Request>) =
-            all.partition(|request| request.is_void(|number| !self.own_claims.sends(number, &request.name)));
-        for request in void {
-            request.reply(Ok(Outcome::Joined(Place::Gone)));
-        }
-        requests.into_iter().map(|request| self.without_need(request)).collect()
+        let since = self.clock.now();
+        let until = since + self.ttl * 2;
+        let is_void = |request: &Request| {
+            request.is_void(|number| !self.own_claims.sends(number, &request.name, until))
+        };
+        let (void, requests): (Vec<Request>, Vec<Request>) = all.partition(is_void);
+        let joins = requests.iter().filter(|request| request.is_join()).map(|join| join.claim().number);
+        let under_way = UnderWay { session: self.clone(), joins: joins.collect() };
+        let requests = requests.into_iter().map(|request| self.without_need(request)).collect();
+        Taken { requests, since, under_way, void: Void(void) }
     }
 
     /// A void leave keeps a late join out, by a row in the server. Whose joins were all answered needs none.
@@ -76,16 +80,18 @@ impl OpenSession {
     }
 
     /// Carries out a batch, and what came meanwhile, until nothing comes any more.
-    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Vec<Request>) {
+    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Taken) {
         let mut flying = Flying { session: &self, lane: &lane, next: Some(first) };
         while flying.next.is_some() {
             if lane.is_broken() {
                 return; // the rest goes by the keeper's lane
             }
-            let requests = flying.next.take().unwrap_or_default();
+            let Some(Taken { requests, since, under_way, void }) = flying.next.take() else { break };
+            drop(void);
             let (crowd, arrived) = (requests.len() as u64, lane.batcher.arrived());
             let began = Instant::now();
-            self.carry_out(&lane, requests).await;
+            self.carry_out(&lane, requests, since).await;
+            drop(under_way);
             lane.batcher.regather(crowd, arrived, began.elapsed()).await;
             flying.next = lane.batcher.go_on(|batch| self.taken(batch));
         }
@@ -103,18 +109,50 @@ impl OpenSession {
     }
 }
 
+/// The requests of a batch. From then on they count as sent, although the runtime that is to send them may stand still.
+struct Taken {
+    requests: Vec<Request>,
+    since: Moment,
+    under_way: UnderWay,
+    void: Void,
+}
+
+/// Joins that are void by now. They are told when this is dropped, and not while the queue is locked: their wakers may run
+/// anything.
+struct Void(Vec<Request>);
+
+impl Drop for Void {
+    fn drop(&mut self) {
+        for request in self.0.drain(..) {
+            request.reply(Ok(Outcome::Joined(Place::Gone)));
+        }
+    }
+}
+
+/// Until this is dropped, these joins may be sent.
+struct UnderWay {
+    session: Arc<OpenSession>,
+    joins: Vec<u64>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.session.own_claims.are_under_way_no_more(&self.joins);
+    }
+}
+
 /// The task that carries out a lane's batches. If a panic, the end of its runtime or a broken connection ends it, the
 /// keeper's lane takes over the queue. Otherwise nothing would be sent any more.
 struct Flying<'a> {
     session: &'a Arc<OpenSession>,
     lane: &'a Arc<Lane>,
     /// The next batch, while none is under way.
-    next: Option<Vec<Request>>,
+    next: Option<Taken>,
 }
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        let next = self.next.take().unwrap_or_default();
+        let next = self.next.take().map(|taken| taken.requests).unwrap_or_default();
         for request in next.iter().filter(|request| request.is_join()) {
             self.session.own_claims.is_not_sent(request.claim().number);
         }

@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, Either, MySql, Transaction};
-use tidelock_core::backend::Leave;
+use tidelock_core::backend::{Leave, Tied, alone, tie};
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
 use crate::answers::{Busy, Slot};
@@ -46,11 +46,23 @@ static SESSIONS: LazyLock<Mutex<HashMap<SessionId, Weak<OpenSession>>>> = LazyLo
 tokio::task_local! {
     /// Set while a lock is taken for a transaction: core polls a join in the task of its caller.
     static FOR_A_TRANSACTION: ();
+    /// Set while the guard of a claim is let go that is inside a transaction: core leaves at once.
+    static WITH_A_TRANSACTION: ();
 }
 
 /// Whether the join that is polled now is of a lock for a transaction.
 pub(crate) fn is_for_a_transaction() -> bool {
     FOR_A_TRANSACTION.try_with(|()| ()).is_ok()
+}
+
+/// Whether the leave that is asked now is of a guard that was let go because a transaction has its claim.
+pub(crate) fn is_left_to_a_transaction() -> bool {
+    WITH_A_TRANSACTION.try_with(|()| ()).is_ok()
+}
+
+/// Its claim has a slot, which another transaction may stamp: no ordinary lock may get it.
+fn for_a_transaction<F: Future>(acquire: F) -> impl Future<Output = F::Output> {
+    FOR_A_TRANSACTION.scope((), alone(acquire))
 }
 
 pub(crate) fn enter(session: &Arc<OpenSession>) {
@@ -81,9 +93,9 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock; start it over from its
-/// beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it. [`ErrorKind::InvalidOption`]: the
-/// transaction is on another server than `locks`. Otherwise as of
+/// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock, or it has ended before; start
+/// it over from its beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it.
+/// [`ErrorKind::InvalidOption`]: the transaction is on another server than `locks`. Otherwise as of
 /// [`Mutex::lock`](tidelock_core::Mutex::lock).
 ///
 /// # What ends it early
@@ -100,9 +112,9 @@ pub async fn lock_in(
     name: &str,
 ) -> Result<Token> {
     loop {
-        let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
-        if go_inside(held.claim(), held.name(), held.remaining(), transaction).await? {
-            return Ok(held.token()); // what is given back from here on is free when the transaction has ended
+        let held = for_a_transaction(locks.mutex(name)?.lock()).await?;
+        if let Some(token) = moved_inside(tie(held), transaction).await? {
+            return Ok(token);
         }
     }
 }
@@ -120,11 +132,11 @@ pub async fn try_lock_in(
     name: &str,
 ) -> Result<Option<Token>> {
     loop {
-        let Some(held) = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? else {
+        let Some(held) = for_a_transaction(locks.mutex(name)?.try_lock()).await? else {
             return Ok(None);
         };
-        if go_inside(held.claim(), held.name(), held.remaining(), transaction).await? {
-            return Ok(Some(held.token()));
+        if let Some(token) = moved_inside(tie(held), transaction).await? {
+            return Ok(Some(token));
         }
     }
 }
@@ -145,17 +157,18 @@ pub async fn lock_in_within(
     let late = Instant::now() + patience;
     loop {
         let left = late.saturating_duration_since(Instant::now());
-        let Some(held) = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(left)).await? else {
+        let Some(held) = for_a_transaction(locks.mutex(name)?.lock_within(left)).await? else {
             return Ok(None);
         };
-        if go_inside(held.claim(), held.name(), held.remaining(), transaction).await? {
-            return Ok(Some(held.token()));
+        if let Some(token) = moved_inside(tie(held), transaction).await? {
+            return Ok(Some(token));
         }
     }
 }
 
 /// As [`lock_in`], for several names: in the order of their bytes, so that two transactions never wait for each other's
-/// locks. Returns the tokens in the order of `names`. Lock everything that a transaction needs with one call.
+/// locks. Returns the tokens in the order of `names`. Lock everything that a transaction needs with one call. A first read
+/// behind it shows what was committed until it had the last of them.
 ///
 /// # Errors
 /// As of [`lock_in`].
@@ -270,8 +283,8 @@ fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
 }
 
 fn start_over() -> Error {
-    let wrong = "the server has rolled this transaction back (a deadlock, or rows that changed since its snapshot): start it over from its \
-                 beginning";
+    let wrong = "this transaction has ended: the server has rolled it back (a deadlock, or rows that changed since its snapshot), or a \
+                 statement has committed it; start it over from its beginning";
     Error::new(ErrorKind::Conflict, wrong)
 }
 
@@ -280,54 +293,89 @@ fn lost(name: &Name) -> Error {
     Error::new(ErrorKind::Lost, wrong).during("lock").on(name)
 }
 
-/// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction. False: the claim was
-/// lost before; nothing holds it, and another one can be made.
-async fn go_inside(
+/// A held claim on its way into a transaction. If it may be inside when this is dropped, it is free when the transaction has
+/// ended, however core lets its guard go: as void, if an answer to its join was lost.
+struct Moving {
+    session: Arc<OpenSession>,
+    held: Option<Tied>,
     claim: ClaimId,
-    name: &Name,
-    remaining: Duration,
-    transaction: &mut Transaction<'_, MySql>,
-) -> Result<bool> {
+    name: Name,
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        if !self.session.own_claims.is_inside(self.claim.number) {
+            return;
+        }
+        self.session.ends_with_its_transaction(&self.name, self.claim);
+        WITH_A_TRANSACTION.sync_scope((), || drop(self.held.take()));
+    }
+}
+
+/// Moves a held claim into the transaction, and gives the hold back: the lock is free when the transaction has ended. The
+/// token, or `None` if the claim was lost before; nothing holds it then, and another one can be made.
+async fn moved_inside(held: Tied, transaction: &mut Transaction<'_, MySql>) -> Result<Option<Token>> {
+    let (claim, name) = (held.claim(), held.name().clone());
     let session = sessions().get(&claim.session).and_then(Weak::upgrade).ok_or_else(|| {
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
-        Error::new(ErrorKind::InvalidOption, wrong).on(name)
+        Error::new(ErrorKind::InvalidOption, wrong).on(&name)
     })?;
-    let late = session.clock.now() + remaining;
-    let mut known = session.own_claims.slot(claim.number);
-    let mut from = 0;
-    for _ in 0..SLOTS_TRIED {
-        let slot = match known.take() {
-            Some(slot) => slot,
-            None => match session.clone().next_slot(claim, name, from).await? {
-                Some(slot) => slot,
-                None => return Ok(false),
-            },
-        };
-        from = slot.slot;
-        session.own_claims.goes_inside(claim.number);
-        let stamped = session.stamp(claim, slot, transaction).await;
-        if !matches!(stamped, Ok(true)) {
-            session.own_claims.stays_outside(claim.number);
-        }
-        match stamped {
-            // Who finds the session dead from here on finds the slot locked, too.
-            Ok(true) if session.clock.now() < late => return Ok(true),
-            Ok(true) => return Err(lost(name)),
-            Ok(false) => session.is_store_of(transaction).await?, // otherwise another claim has that slot
-            Err(said) if said.number().is_some_and(trouble::rolls_back) => {
-                return Err(start_over().during("lock").on(name));
-            }
-            Err(said) => return Err(session.trouble(&said).during("lock").on(name)),
-        }
+    let (late, token) = (session.clock.now() + held.remaining(), held.token());
+    // In this order: a leave that came before has taken the slot away.
+    if !session.own_claims.goes_inside(claim.number) {
+        return Ok(None);
     }
-    let wrong = format!(
-        "no free slot was found for the transaction; check how many are open under locks of this database: {} can be",
-        sql::SLOTS
-    );
-    Err(Error::new(ErrorKind::Unavailable, wrong).during("lock").on(name))
+    let moving = Moving { session, held: Some(held), claim, name };
+    let (session, name) = (&moving.session, &moving.name);
+    let stamped = session.clone().go_inside(claim, name, transaction).await;
+    if !matches!(stamped, Ok(true)) {
+        session.own_claims.is_not_inside(claim.number);
+    }
+    if !stamped? {
+        return Ok(None);
+    }
+    // Who finds the session dead from here on finds the slot locked, too. What was lost until now may have left before.
+    if session.clock.now() >= late || moving.held.as_ref().is_none_or(|held| held.remaining().is_zero()) {
+        return Err(lost(name));
+    }
+    Ok(Some(token))
 }
 
 impl OpenSession {
+    /// Finds a slot that the transaction can stamp. False: the claim has left.
+    async fn go_inside(
+        self: Arc<Self>,
+        claim: ClaimId,
+        name: &Name,
+        transaction: &mut Transaction<'_, MySql>,
+    ) -> Result<bool> {
+        let mut known = self.own_claims.slot(claim.number);
+        let mut from = 0;
+        for _ in 0..SLOTS_TRIED {
+            let slot = match known.take() {
+                Some(slot) => slot,
+                None => match self.clone().next_slot(claim, name, from).await? {
+                    Some(slot) => slot,
+                    None => return Ok(false),
+                },
+            };
+            from = slot.slot;
+            match self.stamp(claim, slot, transaction).await {
+                Ok(true) => return Ok(true),
+                Ok(false) => self.is_store_of(slot, transaction).await?, // otherwise another claim has that slot
+                Err(said) if said.number().is_some_and(trouble::is_over) => {
+                    return Err(start_over().during("lock").on(name));
+                }
+                Err(said) => return Err(self.trouble(&said).during("lock").on(name)),
+            }
+        }
+        let wrong = format!(
+            "no free slot was found for the transaction; check how many are open under locks of this database: {} can be",
+            sql::SLOTS
+        );
+        Err(Error::new(ErrorKind::Unavailable, wrong).during("lock").on(name))
+    }
+
     /// Locks and stamps the slot in the user's transaction. False: another transaction has it locked, or has stamped it.
     async fn stamp(
         &self,
@@ -345,6 +393,7 @@ impl OpenSession {
                 ("store", &self.caller.store),
                 ("slot", &slot.slot),
                 ("mark", &slot.mark),
+                ("server", &slot.server),
                 ("session", &id(claim.session)),
                 ("number", &claim.number),
             ],
@@ -361,13 +410,13 @@ impl OpenSession {
 
     /// # Errors
     /// If the transaction is one of another server, where these claims are not.
-    async fn is_store_of(&self, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
+    async fn is_store_of(&self, slot: Slot, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
         let mut text = String::new();
         put(&mut text, sql::WHICH_STORE, &[("database", &self.database()), ("version", &sql::VERSION)]);
         let asked = sqlx::raw_sql(AssertSqlSafe(text)).fetch_optional(&mut **transaction).await;
         let found = asked.map_err(|error| self.trouble(&Said::of(error)).during("lock"))?;
-        let store = found.as_ref().map(Row::of).map(|row| row.number(0));
-        if store == Some(self.caller.store) {
+        let found = found.as_ref().map(Row::of).map(|row| (row.number(0), row.number(1)));
+        if found == Some((self.caller.store, slot.server)) {
             return Ok(());
         }
         let wrong = format!(
@@ -387,30 +436,35 @@ impl OpenSession {
     async fn next_slot(self: Arc<Self>, claim: ClaimId, name: &Name, from: u64) -> Result<Option<Slot>> {
         let (session, name) = (self.clone(), name.clone());
         let choosing = async move {
-            if let Some(slot) = session.set_slot(claim, from).await? {
+            if let Some(slot) = session.set_slot(claim, &name, from).await? {
                 return Ok(Some(slot));
             }
             session.gather(&name, Action::Bury(Vec::new())).await?; // it gets a row of its own
-            session.set_slot(claim, from).await
+            session.set_slot(claim, &name, from).await
         };
         self.at_the_keepers(choosing).await.map_err(|error| error.during("lock"))
     }
 
     /// `from`: the slot that it has, or 0.
-    async fn set_slot(&self, claim: ClaimId, from: u64) -> Result<Option<Slot>> {
-        let mut text = String::new();
+    pub(crate) async fn set_slot(&self, claim: ClaimId, name: &Name, from: u64) -> Result<Option<Slot>> {
+        let key = self.caller.key(name);
+        let mut text = "START TRANSACTION;\n".to_owned();
+        put(&mut text, sql::BEGIN, &[("name", &key)]);
         put(
             &mut text,
             sql::SLOT,
             &[
+                ("name", &key),
                 ("slot", &self.caller.any_slot()),
                 ("from", &from),
                 ("me", &id(claim.session)),
                 ("number", &claim.number),
             ],
         );
+        text.push_str("COMMIT;\n");
         let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
-        Ok(found.rows.first().map(|row| Slot { slot: row.number(1), mark: row.number(2) }))
+        let row = found.rows.iter().find(|row| row.tag() == b'x');
+        Ok(row.map(|row| Slot { slot: row.number(1), mark: row.number(2), server: row.number(3) }))
     }
 
     /// A guard of a claim that is inside a transaction was let go: it is free when that transaction has ended.
@@ -506,7 +560,7 @@ impl OpenSession {
             self.own_claims.set_busy(name, Some(Busy::InRows(Kind::Mutex))); // so that the first statements fit
             let id = ClaimId { session: self.id, number: *number };
             self.gather(name, Action::Leave { id, how: Leave::Done }).await?;
-            self.own_claims.stays_outside(*number);
+            self.own_claims.is_outside(*number);
             Ok(())
         });
         try_join_all(left).await.map(drop)

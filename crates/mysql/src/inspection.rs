@@ -1,6 +1,6 @@
 //! Lines and names, for operators.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use tidelock_core::{ClaimId, ClaimInfo, Line, Name, Result, SessionId, Token, Weight};
@@ -21,7 +21,9 @@ impl OpenSession {
         let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
         let Some(line) = answer.rows.iter().find(|row| row.tag() == b'L') else { return Ok(Line::default()) };
         let now = line.number(1);
-        let in_rows = answer.rows.iter().filter(|row| row.tag() == b'C').filter_map(|row| claim(row, now));
+        let inside = inside(&answer.rows);
+        let holds = |row: &&Row| row.tag() == b'C' && (row.is(8) || inside.contains(&key(row)));
+        let in_rows = answer.rows.iter().filter(holds).filter_map(|row| claim(row, now));
         let in_rows: Vec<ClaimInfo> = in_rows.collect();
         let in_line = only(line, now).into_iter().chain(waiting(line, &answer.rows));
         // They may have got rows of their own between the two statements.
@@ -44,8 +46,25 @@ impl OpenSession {
         let mut text = String::new();
         put(&mut text, sql::NAMES, &[("after", &from), ("end", &namespace.behind(prefix)), ("most", &PAGE)]);
         let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
-        Ok(answer.rows.iter().filter_map(|row| namespace.name(row.bytes(0))).collect())
+        let inside = inside(&answer.rows);
+        let names = answer.rows.iter().filter_map(|row| match row.tag() {
+            b'n' => namespace.name(row.bytes(1)),
+            b'd' if inside.contains(&key(row)) => namespace.name(row.bytes(3)),
+            _ => None,
+        });
+        let names: BTreeSet<Name> = names.collect();
+        Ok(names.into_iter().take(PAGE).collect())
     }
+}
+
+/// The claims that are inside a user's transaction, as far as they still count.
+fn inside(rows: &[Row]) -> HashSet<(u64, u64)> {
+    rows.iter().filter(|row| row.tag() == b'o').map(key).collect()
+}
+
+/// The session and the number of the claim in a row.
+fn key(row: &Row) -> (u64, u64) {
+    (row.number(1), row.number(2))
 }
 
 /// The only holder, which is in the row of the line.

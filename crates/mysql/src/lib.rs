@@ -42,9 +42,11 @@ mod store;
 mod strangers;
 mod sweep;
 mod sweeping;
+mod switchover;
 mod trouble;
 #[cfg(test)]
 mod turned;
+mod untidy;
 mod waiters;
 mod watching;
 

@@ -7,17 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::mysql::{MySqlConnection, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Row as _};
 use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
 use tokio::sync::Mutex;
 
 use crate::address::Address;
 use crate::sql::{SETTINGS, put};
-use crate::trouble::{Said, retries};
+use crate::switchover::Switchover;
+use crate::trouble::{Said, ends_the_connection, is_demoted, retries};
 
-/// How long one statement may wait for a row that another transaction has locked, in seconds. Only a transaction of a
-/// server that has stalled is that long.
+/// How long one statement may wait for a row that another transaction has locked, or for a table that a backup has, in
+/// seconds. Only a transaction of a server that has stalled is that long; and on MySQL a statement that waits for a table does
+/// not notice that its connection has ended.
 const LOCK_WAIT: u64 = 1;
 /// How long a connection is used without asking whether it still stands.
 const FRESH: Duration = Duration::from_millis(100);
@@ -53,16 +55,25 @@ pub(crate) struct Link {
     /// How long one request may take.
     within: Duration,
     pub(crate) connect_within: Duration,
+    /// Of all links of a session.
+    switchover: Arc<Switchover>,
     connection: Mutex<Option<Idle>>,
     /// The server's clock, turned by a test.
     #[cfg(test)]
     pub(crate) turned: Option<Arc<crate::turned::Turned>>,
 }
 
+/// A connection, and when it began to be made.
+#[derive(Debug)]
+struct Dialed {
+    connection: MySqlConnection,
+    at: Moment,
+}
+
 /// A connection that is not in use, and when it was used last.
 #[derive(Debug)]
 struct Idle {
-    connection: MySqlConnection,
+    dialed: Dialed,
     since: Moment,
 }
 
@@ -126,15 +137,24 @@ impl Link {
             idling,
             within,
             connect_within,
+            switchover: Arc::default(),
             connection: Mutex::default(),
             #[cfg(test)]
             turned: None,
         }
     }
 
-    /// One with the same settings.
+    /// The same, as one more of the session that has this other one.
+    pub(crate) fn beside(mut self, other: &Self) -> Self {
+        self.switchover = other.switchover.clone();
+        self
+    }
+
+    /// One more with the same settings.
     pub(crate) fn another(&self) -> Self {
-        Self::new(self.address.clone(), self.reads, self.idling, self.within, self.connect_within)
+        let settings = (self.address.clone(), self.reads, self.idling, self.within, self.connect_within);
+        let (address, reads, idling, within, connect_within) = settings;
+        Self::new(address, reads, idling, within, connect_within).beside(self)
     }
 
     pub(crate) fn place(&self) -> &str {
@@ -150,8 +170,8 @@ impl Link {
     pub(crate) async fn connect(&self) -> Result<(), Said> {
         let mut place = self.connection.lock().await;
         if place.is_none() {
-            let connection = self.connected(self.after(self.connect_within)).await?;
-            *place = Some(self.idle(connection));
+            let dialed = self.connected(self.after(self.connect_within)).await?;
+            *place = Some(self.idle(dialed));
         }
         Ok(())
     }
@@ -168,39 +188,41 @@ impl Link {
         #[cfg(test)]
         let text = &self.turned.as_ref().map_or_else(|| text.to_owned(), |turned| turned.text(text));
         let mut place = self.until(late, self.connection.lock()).await.ok_or(Said::NotSent)?;
-        // A task that stood still meanwhile must not send it: nobody waits for that any more.
         if self.clock.now() >= late {
-            return Err(Said::NotSent);
+            return Err(Said::NotSent); // and the connection stays
         }
-        let (mut connection, mut answered) = self.first_try(place.take(), text, late).await?;
+        let (mut dialed, mut answered) = self.first_try(place.take(), text, late).await?;
         let mut pause = PAUSE;
         loop {
+            if self.is_over(&dialed, &answered) {
+                return answered.map_err(Said::of);
+            }
             match answered {
                 Ok(answer) => {
-                    *place = Some(self.idle(connection));
+                    *place = Some(self.idle(dialed));
                     return Ok(answer);
                 }
                 Err(sqlx::Error::Database(error)) => {
                     // The statements before the one that failed are not committed.
-                    match self.until(late, said(&mut connection, "ROLLBACK")).await {
+                    match self.until(late, said(&mut dialed.connection, "ROLLBACK")).await {
                         Some(Ok(_)) => {}
                         _ => return Err(Said::of(sqlx::Error::Database(error))),
                     }
                     let error = Said::of(sqlx::Error::Database(error));
                     if !retries(&error) || self.after(pause) >= late {
-                        *place = Some(self.idle(connection));
+                        *place = Some(self.idle(dialed));
                         return Err(error);
                     }
                     Sleep::until(&self.clock, self.after(at_random(pause))).await;
                     if self.clock.now() >= late {
-                        *place = Some(self.idle(connection));
+                        *place = Some(self.idle(dialed));
                         return Err(error);
                     }
                     pause = (pause * 2).min(PAUSE * 64);
                 }
                 Err(error) => return Err(Said::of(error)),
             }
-            answered = self.until(late, said(&mut connection, text)).await.ok_or(Said::NoAnswer)?;
+            answered = self.until(late, said(&mut dialed.connection, text)).await.ok_or(Said::NoAnswer)?;
         }
     }
 
@@ -217,8 +239,8 @@ impl Link {
         self.clock.now() + time
     }
 
-    fn idle(&self, connection: MySqlConnection) -> Idle {
-        Idle { connection, since: self.clock.now() }
+    fn idle(&self, dialed: Dialed) -> Idle {
+        Idle { dialed, since: self.clock.now() }
     }
 
     /// Whether it was idle for so long that it may have ended.
@@ -228,39 +250,72 @@ impl Link {
 
     /// Sends the text once, on the idle connection or on a new one.
     async fn first_try(&self, idle: Option<Idle>, text: &str, late: Moment) -> Result<Tried, Said> {
-        match idle {
-            Some(idle) if self.idling == Idling::Repeats => self.hedged(idle.connection, text, late).await,
-            Some(idle) => self.sent(self.usable(idle, late).await?, text, late).await,
-            None => self.on_a_new_one(text, late).await,
+        let (dialed, answered) = match idle.filter(|idle| !self.switchover.is_after(idle.dialed.at)) {
+            Some(idle) if self.idling == Idling::Repeats => {
+                return self.hedged(idle.dialed, text, late).await;
+            }
+            Some(idle) => self.sent(self.usable(idle, late).await?, text, late).await?,
+            None => return self.on_a_new_one(text, late).await,
+        };
+        // It has done nothing, and there may be one that does.
+        if number(&answered).is_some_and(is_demoted) && self.is_over(&dialed, &answered) {
+            drop(dialed); // and with it what it has locked
+            return self.on_a_new_one(text, late).await;
         }
+        Ok((dialed, answered))
     }
 
-    async fn sent(&self, mut connection: MySqlConnection, text: &str, late: Moment) -> Result<Tried, Said> {
-        let answered = self.until(late, said(&mut connection, text)).await.ok_or(Said::NoAnswer)?;
-        Ok((connection, answered))
+    async fn sent(&self, mut dialed: Dialed, text: &str, late: Moment) -> Result<Tried, Said> {
+        // A task that stood still meanwhile must not send it: nobody waits for that any more.
+        if self.clock.now() >= late {
+            return Err(Said::NotSent);
+        }
+        let answered = self.until(late, said(&mut dialed.connection, text)).await.ok_or(Said::NoAnswer)?;
+        Ok((dialed, answered))
     }
 
     async fn on_a_new_one(&self, text: &str, late: Moment) -> Result<Tried, Said> {
-        let connection = self.connected(late.min(self.after(self.connect_within))).await?;
-        self.sent(connection, text, late).await
+        let dialed = self.connected(late.min(self.after(self.connect_within))).await?;
+        self.sent(dialed, text, late).await
+    }
+
+    /// Whether this answer was the end of its connection, and was there before the request; or comes from a server that
+    /// may have been the right one only before.
+    fn is_over(&self, dialed: &Dialed, answered: &Result<Answer, sqlx::Error>) -> bool {
+        let is_noticed = || self.switchover.is_noticed(dialed.at, self.clock.now());
+        number(answered)
+            .is_some_and(|number| ends_the_connection(number) || is_demoted(number) && is_noticed())
+    }
+
+    /// Whether this is an answer of the server to the request, be it an error.
+    fn is_answer(&self, dialed: &Dialed, answered: &Result<Answer, sqlx::Error>) -> bool {
+        matches!(answered, Ok(_) | Err(sqlx::Error::Database(_))) && !self.is_over(dialed, answered)
     }
 
     /// Sends the text on a connection that may have ended. If no answer comes for a while, sends it on a new one too, and
     /// takes the answer that comes first: on a slow network the old connection is the quicker one, because a new one
     /// takes several round trips.
-    async fn hedged(&self, old: MySqlConnection, text: &str, late: Moment) -> Result<Tried, Said> {
+    async fn hedged(&self, old: Dialed, text: &str, late: Moment) -> Result<Tried, Said> {
         let mut old = std::pin::pin!(self.sent(old, text, late));
         let soon = late.min(self.after(self.within / 3));
         match self.until(soon, &mut old).await {
-            Some(Ok((connection, answered))) if is_answer(&answered) => return Ok((connection, answered)),
-            Some(_) => return self.on_a_new_one(text, late).await,
+            Some(Ok((dialed, answered))) if self.is_answer(&dialed, &answered) => {
+                return Ok((dialed, answered));
+            }
+            Some(tried) => {
+                drop(tried); // and with it what it has locked
+                return self.on_a_new_one(text, late).await;
+            }
             None => {}
         }
         let mut new = std::pin::pin!(self.on_a_new_one(text, late));
         tokio::select! {
             tried = &mut old => match tried {
-                Ok((connection, answered)) if is_answer(&answered) => Ok((connection, answered)),
-                _ => new.await,
+                Ok((dialed, answered)) if self.is_answer(&dialed, &answered) => Ok((dialed, answered)),
+                tried => {
+                    drop(tried);
+                    new.await
+                }
             },
             tried = &mut new => match tried {
                 Ok(tried) => Ok(tried),
@@ -269,9 +324,10 @@ impl Link {
         }
     }
 
-    async fn connected(&self, late: Moment) -> Result<MySqlConnection, Said> {
+    async fn connected(&self, late: Moment) -> Result<Dialed, Said> {
+        let at = self.clock.now();
         match self.until(late, self.dial()).await {
-            Some(Ok(connection)) => Ok(connection),
+            Some(Ok(connection)) => Ok(Dialed { connection, at }),
             Some(Err(error)) => Err(Said::of(error)),
             None => Err(Said::NotConnected),
         }
@@ -279,30 +335,30 @@ impl Link {
 
     /// The connection of before, if it surely stands; otherwise a new one. If it does not answer at once, a new one is
     /// made beside it, and the first of the two is used.
-    async fn usable(&self, idle: Idle, late: Moment) -> Result<MySqlConnection, Said> {
+    async fn usable(&self, idle: Idle, late: Moment) -> Result<Dialed, Said> {
         if !self.is_stale(&idle) {
-            return Ok(idle.connection);
+            return Ok(idle.dialed);
         }
-        let mut connection = idle.connection;
+        let mut dialed = idle.dialed;
         let mut old = std::pin::pin!(async move {
-            let stands = self.until(late, connection.ping()).await;
-            matches!(stands, Some(Ok(()))).then_some(connection)
+            let stands = self.until(late, dialed.connection.ping()).await;
+            matches!(stands, Some(Ok(()))).then_some(dialed)
         });
         let made_by = late.min(self.after(self.connect_within));
         let soon = late.min(self.after(SOON.min(self.within / 6)));
         match self.until(soon, &mut old).await {
-            Some(Some(connection)) => return Ok(connection),
+            Some(Some(dialed)) => return Ok(dialed),
             Some(None) => return self.connected(made_by).await,
             None => {}
         }
         let mut new = std::pin::pin!(self.connected(made_by));
         tokio::select! {
             stands = &mut old => match stands {
-                Some(connection) => Ok(connection),
+                Some(dialed) => Ok(dialed),
                 None => new.await,
             },
             made = &mut new => match made {
-                Ok(connection) => Ok(connection),
+                Ok(dialed) => Ok(dialed),
                 Err(said) => old.await.ok_or(said),
             },
         }
@@ -323,17 +379,22 @@ impl Link {
     /// Ends the connection.
     pub(crate) async fn close(&self) {
         if let Some(idle) = self.connection.lock().await.take() {
-            let _ = self.until(self.after(self.within), idle.connection.close()).await; // it ends anyway
+            let _ = self.until(self.after(self.within), idle.dialed.connection.close()).await; // it ends anyway
         }
     }
 }
 
 /// A connection, and what came back on it.
-type Tried = (MySqlConnection, Result<Answer, sqlx::Error>);
+type Tried = (Dialed, Result<Answer, sqlx::Error>);
 
-/// Whether the server has answered, be it with an error.
-fn is_answer(answered: &Result<Answer, sqlx::Error>) -> bool {
-    matches!(answered, Ok(_) | Err(sqlx::Error::Database(_)))
+/// The number of the server's error.
+fn number(answered: &Result<Answer, sqlx::Error>) -> Option<u16> {
+    match answered {
+        Err(sqlx::Error::Database(error)) => {
+            error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
+        }
+        _ => None,
+    }
 }
 
 async fn said(connection: &mut MySqlConnection, text: &str) -> Result<Answer, sqlx::Error> {
@@ -356,4 +417,67 @@ async fn said(connection: &mut MySqlConnection, text: &str) -> Result<Answer, sq
 pub(crate) fn at_random(longest: Duration) -> Duration {
     let part = getrandom::u32().unwrap_or(u32::MAX);
     longest.mul_f64(0.5 + 0.5 * f64::from(part) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // all of this is a test
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn link(idling: Idling) -> Link {
+        let within = Duration::from_secs(20);
+        let address = Address::parse(&std::env::var("TIDELOCK_MARIADB_URL").unwrap()).unwrap();
+        Link::new(address, Reads::Committed, idling, within, within)
+    }
+
+    /// The server refuses each of them, by a trigger, behind a row that it has locked.
+    #[tokio::test]
+    #[ignore = "needs a server: cargo xtask test runs it"]
+    async fn a_new_connection_does_not_wait_for_what_a_refused_one_has_locked() {
+        let operator = link(Idling::Pings);
+        let tables = "CREATE OR REPLACE TABLE refused (n INT PRIMARY KEY) ENGINE=InnoDB; INSERT INTO refused VALUES (1); \
+                      CREATE TRIGGER refused BEFORE INSERT ON refused FOR EACH ROW \
+                      SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290";
+        operator.ask(tables).await.unwrap();
+        for idling in [Idling::Pings, Idling::Repeats] {
+            let link = link(idling);
+            link.connect().await.unwrap();
+            let began = std::time::Instant::now();
+            let text =
+                "START TRANSACTION; SELECT n FROM refused FOR UPDATE; INSERT INTO refused VALUES (2); COMMIT";
+            assert_eq!(link.ask(text).await.unwrap_err().number(), Some(1290));
+            assert!(began.elapsed() < Duration::from_secs(LOCK_WAIT), "{idling:?}: {:?}", began.elapsed());
+        }
+        operator.ask("DROP TABLE refused").await.unwrap();
+    }
+
+    /// The task asked whether its connection still stands, and the answer was there long before it was polled again.
+    #[tokio::test]
+    #[ignore = "needs a server: cargo xtask test runs it"]
+    async fn a_task_that_stood_still_for_too_long_sends_nothing() {
+        let link = link(Idling::Pings);
+        link.ask("CREATE TEMPORARY TABLE sent (n INT)").await.unwrap();
+        for _ in 0..10 {
+            std::thread::sleep(FRESH);
+            let late = link.after(Duration::from_millis(300));
+            let mut asking = Box::pin(link.ask_until("INSERT INTO sent VALUES (1)", late));
+            if asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                continue;
+            }
+            std::thread::sleep(Duration::from_millis(400));
+            tokio::time::sleep(Duration::from_millis(1)).await; // the runtime reads from its sockets again
+            match asking.await {
+                // If this thread stood still before it slept, that question was answered at once.
+                Ok(_) => {}
+                Err(Said::NotSent) => {
+                    link.ask("INSERT INTO sent VALUES (1)").await.unwrap_err(); // that connection is gone
+                    return;
+                }
+                Err(said) => panic!("{said:?}"),
+            }
+        }
+        panic!("each of them was sent");
+    }
 }

@@ -174,7 +174,6 @@ impl OpenSession {
             if dead.is_empty() && !read.fits() {
                 break; // a user's transaction still has their rows
             }
-            self.has_buried.fetch_or(!dead.is_empty(), Ordering::Relaxed);
             self.gather(name, Action::Bury(dead)).await?;
             read = self.read(name).await?;
         }
@@ -183,8 +182,15 @@ impl OpenSession {
 
     /// Looks after a line, while the caller goes on.
     pub(crate) fn tidy(self: &Arc<Self>, name: Name) {
+        if !self.untidy.needs_look(&name) {
+            return;
+        }
         self.meanwhile(|session| async move {
-            let _ = session.tidied(&name).await; // otherwise the next look does it
+            let mut again = true;
+            while again {
+                let _ = session.tidied(&name).await; // otherwise the next look does it
+                again = session.untidy.needs_another(&name);
+            }
         });
     }
 
@@ -246,6 +252,7 @@ impl OpenSession {
                 dead.entry(SessionId::from_bits(row.number(1))).or_default().push(row.number(2));
             }
         }
+        self.has_met_dead.fetch_or(!dead.is_empty(), Ordering::Relaxed);
         Ok(dead.into_iter().collect())
     }
 

@@ -17,6 +17,7 @@ use crate::own_claims::OwnClaims;
 use crate::packet::Caller;
 use crate::sweep::Sweep;
 use crate::trouble::{self, Said};
+use crate::untidy::Untidy;
 
 pub(crate) struct OpenSession {
     pub(crate) id: SessionId,
@@ -48,10 +49,11 @@ pub(crate) struct OpenSession {
     /// How many requests were made, so that an idle client does not clean up.
     pub(crate) requests: AtomicU64,
     pub(crate) sweep_from: Sweep,
-    /// Whether it has taken out a dead client's claims since its last sweep: more of that client may be left.
-    pub(crate) has_buried: AtomicBool,
+    /// Whether it has met claims of a dead client since its last sweep: more of that client may be left.
+    pub(crate) has_met_dead: AtomicBool,
     /// Looks after lines that nobody waits for, except a close.
     pub(crate) tidying: Mutex<JoinSet<()>>,
+    pub(crate) untidy: Untidy,
 }
 
 /// What a session is made of.
@@ -94,8 +96,9 @@ impl OpenSession {
             ending: Notify::new(),
             requests: AtomicU64::new(0),
             sweep_from: Sweep::default(),
-            has_buried: AtomicBool::new(false),
+            has_met_dead: AtomicBool::new(false),
             tidying: Mutex::default(),
+            untidy: Untidy::default(),
         }
     }
 

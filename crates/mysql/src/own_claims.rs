@@ -29,10 +29,14 @@ pub(crate) struct OwnClaims {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Joins that are queued, and were never sent.
+    /// Claims with a join that is queued, and perhaps is not wanted any more.
     queued: HashSet<u64>,
+    /// Claims with a join that was sent, until they have left; and until when another one may be queued behind that.
+    sent: HashMap<u64, Moment>,
     /// Of how many requests to join it is not known what became of them, by claim, and their names.
     unanswered: HashMap<u64, (Name, u32)>,
+    /// How many of them may still be sent.
+    under_way: HashMap<u64, u32>,
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
@@ -45,6 +49,8 @@ struct Known {
     ending: HashMap<u64, Name>,
     /// Whether a task watches for that.
     watches_transactions: bool,
+    /// Whether the client is closed, so that nothing watches any more.
+    is_closed: bool,
     /// Where the claims of names with waiters were when they were last seen.
     busy: HashMap<Name, Busy>,
     /// Names that nobody holds, probably, and until when to believe it.
@@ -72,15 +78,30 @@ impl OwnClaims {
         self.known().queued.insert(number);
     }
 
-    /// Whether this join may be sent: it is not void. From here on it counts as sent.
-    pub(crate) fn sends(&self, number: u64, name: &Name) -> bool {
+    /// Whether this join may be sent: it is not void. From here on it counts as sent. It is repeated until then at most.
+    pub(crate) fn sends(&self, number: u64, name: &Name, until: Moment) -> bool {
         let mut known = self.known();
         known.queued.remove(&number);
         let sends = !known.void.contains_key(&number);
         if sends {
+            known.sent.entry(number).or_insert(until);
             known.unanswered.entry(number).or_insert_with(|| (name.clone(), 0)).1 += 1;
+            *known.under_way.entry(number).or_default() += 1;
         }
         sends
+    }
+
+    /// Requests to join these are not sent any more, whether they were or not.
+    pub(crate) fn are_under_way_no_more(&self, numbers: &[u64]) {
+        let mut known = self.known();
+        for number in numbers {
+            if let Some(under_way) = known.under_way.get_mut(number) {
+                *under_way -= 1;
+                if *under_way == 0 {
+                    known.under_way.remove(number);
+                }
+            }
+        }
     }
 
     /// A request to join was answered, and its connection carried it once.
@@ -110,7 +131,9 @@ impl OwnClaims {
         let mut known = self.known();
         known.void.insert(number, until);
         known.waiting.remove(&number);
-        known.queued.remove(&number) && !known.unanswered.contains_key(&number)
+        // One that was answered may be followed by one that never is sent, because nobody waits for that any more.
+        let is_sent = known.sent.contains_key(&number) || known.unanswered.contains_key(&number);
+        known.queued.remove(&number) && !is_sent
     }
 
     pub(crate) fn is_void(&self, number: u64) -> bool {
@@ -153,11 +176,27 @@ impl OwnClaims {
         missed.filter_map(|(number, _)| known.waiting.get(number)).cloned().collect()
     }
 
-    pub(crate) fn goes_inside(&self, number: u64) {
-        self.known().inside.insert(number);
+    /// The claim is about to go inside a transaction, unless it is leaving. From now on no leave of it is sent before that
+    /// transaction has ended.
+    pub(crate) fn goes_inside(&self, number: u64) -> bool {
+        let mut known = self.known();
+        let is_leaving = known.leaving.contains_key(&ClaimId { session: self.session, number });
+        if !is_leaving {
+            known.inside.insert(number);
+        }
+        !is_leaving
     }
 
-    pub(crate) fn stays_outside(&self, number: u64) {
+    /// It did not get there. If it is to leave meanwhile, it does so as after a rollback.
+    pub(crate) fn is_not_inside(&self, number: u64) {
+        let mut known = self.known();
+        if !known.ending.contains_key(&number) {
+            known.inside.remove(&number);
+        }
+    }
+
+    /// Its transaction has ended, and it has left.
+    pub(crate) fn is_outside(&self, number: u64) {
         let mut known = self.known();
         known.inside.remove(&number);
         known.ending.remove(&number);
@@ -175,6 +214,9 @@ impl OwnClaims {
     /// The claim is free when its transaction has ended. Whether nobody watches for that yet: now the caller has to.
     pub(crate) fn ends_with_its_transaction(&self, number: u64, name: &Name) -> bool {
         let mut known = self.known();
+        if known.is_closed {
+            return false;
+        }
         known.ending.insert(number, name.clone());
         !std::mem::replace(&mut known.watches_transactions, true)
     }
@@ -193,7 +235,9 @@ impl OwnClaims {
 
     /// The client is closed. Others find out when these transactions have ended.
     pub(crate) fn waits_for_no_transaction(&self) {
-        self.known().ending.clear();
+        let mut known = self.known();
+        known.ending.clear();
+        known.is_closed = true;
     }
 
     pub(crate) fn is_inside(&self, number: u64) -> bool {
@@ -281,8 +325,14 @@ impl OwnClaims {
         self.known().free.remove(name);
     }
 
-    pub(crate) fn leaves(&self, id: ClaimId, name: &Name, surely_over: Moment) {
-        self.known().leaving.insert(id, (name.clone(), surely_over));
+    /// The claim is about to leave, unless it is inside a transaction.
+    pub(crate) fn leaves(&self, id: ClaimId, name: &Name, surely_over: Moment) -> bool {
+        let mut known = self.known();
+        let is_inside = known.inside.contains(&id.number);
+        if !is_inside {
+            known.leaving.insert(id, (name.clone(), surely_over));
+        }
+        !is_inside
     }
 
     pub(crate) fn has_left(&self, id: ClaimId) {
@@ -291,6 +341,8 @@ impl OwnClaims {
         if id.session == self.session {
             known.waiting.remove(&id.number);
             known.slots.remove(&id.number);
+            known.queued.remove(&id.number);
+            known.sent.remove(&id.number);
         }
     }
 
@@ -306,9 +358,16 @@ impl OwnClaims {
     /// Forgets what is over by now.
     pub(crate) fn forget(&self, now: Moment) {
         let mut known = self.known();
-        let Known { void, unanswered, .. } = &mut *known;
+        let Known { void, unanswered, under_way, queued, sent, .. } = &mut *known;
+        sent.retain(|number, until| {
+            let stays = *until > now || under_way.contains_key(number);
+            if !stays {
+                queued.remove(number); // nobody waits for that one
+            }
+            stays
+        });
         void.retain(|number, until| {
-            let stays = *until > now;
+            let stays = *until > now || under_way.contains_key(number);
             if !stays {
                 unanswered.remove(number);
             }
@@ -348,22 +407,58 @@ mod tests {
         let (claims, name) = (OwnClaims::of(SessionId::from_bits(1)), Name::new("stock").unwrap());
         let late = Moment::from_nanos(9);
         claims.queue(1);
-        assert!(claims.sends(1, &name));
+        assert!(claims.sends(1, &name, late));
         claims.queue(1); // the answer was lost, and it is asked again
         assert!(!claims.make_void(1, late), "the first one may stand in line");
-        assert!(!claims.sends(1, &name));
+        assert!(!claims.sends(1, &name, late));
         claims.has_left(ClaimId { session: SessionId::from_bits(1), number: 1 });
-        assert!(!claims.cannot_join_late(1), "the first one may still be under way");
-        assert_eq!(claims.doubtful(), std::slice::from_ref(&name));
+        for is_under_way in [true, false] {
+            assert!(!claims.cannot_join_late(1), "the first one may still be under way");
+            assert_eq!(claims.doubtful(), std::slice::from_ref(&name));
+            if is_under_way {
+                claims.forget(late); // it lies in a runtime that stands still
+                assert!(claims.is_void(1));
+                claims.are_under_way_no_more(&[1]);
+            }
+        }
         claims.forget(late);
         assert!(claims.cannot_join_late(1) && claims.doubtful().is_empty());
         // Answered.
         claims.queue(2);
-        assert!(claims.sends(2, &name));
+        assert!(claims.sends(2, &name, late));
         claims.is_answered(2);
         assert!(claims.cannot_join_late(2));
         // Never sent.
         claims.queue(3);
         assert!(claims.make_void(3, late) && claims.cannot_join_late(3));
+    }
+
+    /// Whoever leads a local line next asks once more, gets the answer to the first request, and gives the hold back.
+    #[test]
+    fn a_join_that_was_answered_counts_although_another_one_is_never_sent() {
+        let (claims, name) = (OwnClaims::of(SessionId::from_bits(1)), Name::new("stock").unwrap());
+        let (late, later) = (Moment::from_nanos(9), Moment::from_nanos(10));
+        claims.queue(1);
+        assert!(claims.sends(1, &name, late));
+        claims.queue(1);
+        claims.is_answered(1);
+        assert!(!claims.make_void(1, late), "the server has it");
+        claims.queue(2);
+        assert!(claims.sends(2, &name, late));
+        claims.is_answered(2);
+        claims.queue(2);
+        assert!(!claims.make_void(2, late), "the server has it");
+        // Remembered for no longer than it matters.
+        for number in [3, 4] {
+            claims.queue(number);
+            assert!(claims.sends(number, &name, late));
+            claims.is_answered(number);
+            claims.are_under_way_no_more(&[number]);
+            claims.queue(number);
+        }
+        claims.has_left(ClaimId { session: SessionId::from_bits(1), number: 3 });
+        claims.forget(later);
+        assert!(!claims.make_void(4, late), "that was not queued for so long");
+        assert!(claims.known().queued.is_empty());
     }
 }

@@ -168,7 +168,7 @@ impl Caller {
             packet.text.push_str("START TRANSACTION;\n");
             // First of all, so that nobody who drops rows waits for ours and we for that.
             if packet.joins.len() > 1 {
-                put(&mut packet.text, sql::FLOOR, &[]);
+                put(&mut packet.text, sql::FLOOR, &[("me", &id(self.session))]);
             }
             self.lock(&mut packet, &hands, requests, &sections);
         }
@@ -448,35 +448,7 @@ impl Caller {
     }
 
     fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
-        let (since, least) = match packet.joins[..] {
-            [_] => {
-                let least = format!(
-                    "GREATEST({NOW} DIV 10, COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE), 0))"
-                );
-                (NOW, least)
-            }
-            _ => ("@t_since", "@t_least".to_owned()),
-        };
         let joins: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
-        let row = |claim: &&Claim| {
-            let mut text = String::new();
-            put(
-                &mut text,
-                sql::TAKE_FREE_ROW,
-                &[
-                    ("name", &self.key(&claim.name)),
-                    ("kind", &sql::kind(claim.kind)),
-                    ("capacity", &claim.capacity.get()),
-                    ("me", &id(self.session)),
-                    ("number", &claim.id.number),
-                    ("weight", &claim.weight.get()),
-                    ("least", &least),
-                    ("since", &since),
-                ],
-            );
-            text
-        };
-        let rows = list(joins.iter().map(row));
         let names = list(joins.iter().map(|claim| self.key(&claim.name)));
         let in_rows: Vec<&Claim> = packet.in_rows.iter().filter_map(|at| claim(&requests[*at].1)).collect();
         let own_names = list(in_rows.iter().map(|claim| self.key(&claim.name)));
@@ -488,7 +460,7 @@ impl Caller {
         if !joins.is_empty() {
             let take = if self.has_returning { sql::TAKE_FREE_RETURNING } else { sql::TAKE_FREE };
             let waiters = self.waiters(packet, requests);
-            put(&mut packet.text, take, &[("rows", &rows), ("waiters", &waiters)]);
+            put(&mut packet.text, take, &[("rows", &self.rows_of(&joins)), ("waiters", &waiters)]);
         }
         self.put_behind(packet, requests);
         if !in_rows.is_empty() {
@@ -504,6 +476,40 @@ impl Caller {
         if !self.has_returning && !packet.joins.iter().all(is_told) {
             put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
         }
+    }
+
+    /// The rows of these joins as the holders of their names.
+    fn rows_of(&self, joins: &[&Claim]) -> String {
+        let [claim] = joins else {
+            let row = |claim: &&Claim| format!("({})", self.row_of(claim, "@t_me", "@t_least", "@t_since"));
+            return format!("VALUES {}", list(joins.iter().map(row))); // as FLOOR has read it
+        };
+        let me = id(self.session);
+        let least = format!(
+            "GREATEST({NOW} DIV 10, COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE), 0))"
+        );
+        let row = self.row_of(claim, &me.to_string(), &least, NOW);
+        let mut text = String::new();
+        put(&mut text, sql::TAKE_FREE_ONE, &[("row", &row), ("me", &me)]);
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    fn row_of(&self, claim: &Claim, me: &str, least: &str, since: &str) -> String {
+        let values: &[(&str, &dyn std::fmt::Display)] = &[
+            ("name", &self.key(&claim.name)),
+            ("kind", &sql::kind(claim.kind)),
+            ("capacity", &claim.capacity.get()),
+            ("me", &me),
+            ("number", &claim.id.number),
+            ("weight", &claim.weight.get()),
+            ("least", &least),
+            ("since", &since),
+        ];
+        let mut text = String::new();
+        put(&mut text, sql::TAKE_FREE_ROW, values);
+        text.truncate(text.trim_end().len());
+        text
     }
 
     /// What becomes of the waiters in a row.

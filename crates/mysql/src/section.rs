@@ -97,7 +97,7 @@ impl Caller {
             let Action::Leave { id: ClaimId { session, number }, how } = change else { continue };
             if *session != self.session {
                 let session = id(*session);
-                put(text, sql::LEAVE_OTHER, &[("session", &session), ("number", number)]);
+                put(text, sql::LEAVE_OTHER, &[("name", key), ("session", &session), ("number", number)]);
                 if *how == Leave::Void {
                     put(text, sql::VOID_OTHER, &[("name", key), ("session", &session), ("number", number)]);
                 }
@@ -108,8 +108,12 @@ impl Caller {
             match change {
                 Action::Leave { .. } | Action::Join { .. } => {}
                 Action::Lighten { id: ClaimId { session, number }, weight } => {
-                    let values: &[(&str, &dyn std::fmt::Display)] =
-                        &[("session", &id(*session)), ("number", number), ("weight", &weight.get())];
+                    let values: &[(&str, &dyn std::fmt::Display)] = &[
+                        ("name", key),
+                        ("session", &id(*session)),
+                        ("number", number),
+                        ("weight", &weight.get()),
+                    ];
                     put(text, sql::LIGHTEN, values);
                 }
                 Action::Resize { from, to } => {
@@ -139,7 +143,7 @@ impl Caller {
             return;
         }
         let numbers = list(leaves.iter().map(|(number, _)| number));
-        put(text, sql::LEAVE, &[("session", &me), ("numbers", &numbers)]);
+        put(text, sql::LEAVE, &[("name", key), ("session", &me), ("numbers", &numbers)]);
         let void = leaves.iter().filter(|(_, how)| *how == Leave::Void);
         let rows: Vec<String> = void.map(|(number, _)| format!("SELECT {number} AS number")).collect();
         if !rows.is_empty() {

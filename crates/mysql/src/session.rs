@@ -8,6 +8,7 @@ use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply
 use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 use tokio::task::AbortHandle;
 
+use crate::answers::inside_a_transaction;
 use crate::inside;
 use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome};
@@ -99,15 +100,18 @@ impl Session for MySqlSession {
         let session = &self.session;
         let surely_over = session.clock.now() + session.ttl * 2;
         let is_own = id.session == session.id;
-        if is_own && session.own_claims.is_inside(id.number) {
-            session.ends_with_its_transaction(name, id);
+        if is_own && !session.own_claims.leaves(id, name, surely_over) {
+            if how == Leave::Done {
+                session.ends_with_its_transaction(name, id);
+            } else if !inside::is_left_to_a_transaction() {
+                // An operator would make it void: nothing here ends a transaction.
+                return Box::pin(std::future::ready(Err(inside_a_transaction())));
+            }
             return Box::pin(std::future::ready(Ok(Left::Held)));
         }
         if is_own && how == Leave::Void && session.own_claims.make_void(id.number, surely_over) {
+            session.own_claims.has_left(id);
             return Box::pin(std::future::ready(Ok(Left::Absent)));
-        }
-        if is_own {
-            session.own_claims.leaves(id, name, surely_over);
         }
         let leaving = session.gather(name, Action::Leave { id, how });
         Box::pin(async move {

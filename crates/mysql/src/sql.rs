@@ -34,6 +34,7 @@ statements! {
     TAKE_FREE = "take_free";
     FLOOR = "floor";
     TAKE_FREE_ROW = "take_free_row";
+    TAKE_FREE_ONE = "take_free_one";
     TAKEN = "taken";
     TAKE_FREE_RETURNING = "take_free_returning";
     SPILL_OWN = "spill_own";

@@ -178,7 +178,7 @@ impl Backend for Store {
             }
         };
         // The first renewal, look or hand-off must not wait for a handshake.
-        let link = |reads| self.link(reads, Idling::Repeats, options, short);
+        let link = |reads| self.link(reads, Idling::Repeats, options, short).beside(&lane);
         let (beats, looks, bell) = (link(Reads::Committed), link(Reads::Committed), link(Reads::Uncommitted));
         let connected = tokio::try_join!(beats.connect(), looks.connect(), bell.connect());
         connected.map_err(|said| crate::trouble::from(&said, lane.place()))?;

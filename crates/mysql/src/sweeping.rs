@@ -46,7 +46,7 @@ impl OpenSession {
     /// next renewal, but perhaps nobody does.
     pub(crate) async fn sweep_for_the_last_time(self: &Arc<Self>) {
         for _ in 0..LAST_BATCHES {
-            if !self.has_buried.swap(false, Ordering::Relaxed) || self.sweep_clients().await.is_err() {
+            if !self.has_met_dead.swap(false, Ordering::Relaxed) || self.sweep_clients().await.is_err() {
                 break; // the next client does it
             }
         }
@@ -54,7 +54,7 @@ impl OpenSession {
 
     /// One batch of each kind.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Said> {
-        self.has_buried.store(false, Ordering::Relaxed);
+        self.has_met_dead.store(false, Ordering::Relaxed);
         let names = self.sweep_names().await;
         self.sweep_clients().await.and(names)
     }
@@ -95,7 +95,7 @@ impl OpenSession {
                 let mut text = NOTE.to_owned();
                 put(&mut text, sql::DROP_DEAD, &[("session", &row.number(1)), ("age", &micros(DEAD))]);
                 self.looks.ask(&text).await?;
-                self.has_buried.store(true, Ordering::Relaxed);
+                self.has_met_dead.store(true, Ordering::Relaxed);
             }
         }
         swept
@@ -129,7 +129,6 @@ impl OpenSession {
         let key = Key::of_bytes(name);
         let read = self.read_key(&key, NOTE).await?;
         let dead = self.dead_at(&key, &read, NOTE).await?;
-        self.has_buried.fetch_or(!dead.is_empty(), Ordering::Relaxed);
         self.looks.ask(&[NOTE, &self.caller.burial(&key, dead)].concat()).await.map(drop)
     }
 }

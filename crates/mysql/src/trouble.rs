@@ -40,18 +40,40 @@ impl Said {
 const DEADLOCK: u16 = 1213;
 const LOCK_WAIT: u16 = 1205;
 const RECORD_CHANGED: u16 = 1020;
+/// MySQL's group has let another member's transaction pass: at the commit, and this one was rolled back.
+const NOT_CERTIFIED: u16 = 3101;
+/// There is no such savepoint: no transaction is open in which it was made.
+const NO_SAVEPOINT: u16 = 1305;
 pub(crate) const DUPLICATE: u16 = 1062;
 pub(crate) const NO_TABLE: u16 = 1146;
 
 /// Whether another transaction was in the way, and the same statements can succeed now.
 pub(crate) fn retries(said: &Said) -> bool {
-    matches!(said.number(), Some(DEADLOCK | LOCK_WAIT | RECORD_CHANGED))
+    matches!(said.number(), Some(DEADLOCK | LOCK_WAIT | RECORD_CHANGED | NOT_CERTIFIED))
 }
 
-/// Whether this error means that a user's whole transaction was rolled back, or can only be: a deadlock, or, with
-/// `innodb_snapshot_isolation`, a row that has changed since the transaction's snapshot.
+/// Whether the server has said this for the last time on that connection: it was idle for too long (MySQL tells that), or
+/// killed, or the server shuts down, or serves nobody but its operators.
+pub(crate) fn ends_the_connection(number: u16) -> bool {
+    matches!(number, 1053 | 1927 | 3032 | 3169 | 4031)
+}
+
+/// Whether the server accepts no writes now: it is a replica, perhaps since a moment ago, or a node without its cluster.
+/// It has done nothing, and a new connection may lead to another server. A transaction that its user has made read-only is
+/// no such case.
+pub(crate) fn is_demoted(number: u16) -> bool {
+    matches!(number, 1047 | 1290 | 1836)
+}
+
+/// Whether this error means that a user's whole transaction was rolled back, or can only be: a deadlock, also with one on
+/// another member of a group, or, with `innodb_snapshot_isolation`, a row that has changed since the transaction's snapshot.
 pub(crate) fn rolls_back(number: u16) -> bool {
-    matches!(number, DEADLOCK | RECORD_CHANGED)
+    matches!(number, DEADLOCK | RECORD_CHANGED | NOT_CERTIFIED)
+}
+
+/// Whether a statement for a user's transaction has found that it is over: rolled back by this statement, or ended before.
+pub(crate) fn is_over(number: u16) -> bool {
+    rolls_back(number) || number == NO_SAVEPOINT
 }
 
 /// The error for the user. `place` is the server: `MariaDB or MySQL at 10.0.0.7:3306/shop`.
@@ -118,9 +140,13 @@ fn of_server(number: u16, message: &str) -> (ErrorKind, String) {
             ErrorKind::InvalidOption,
             format!("has no such database ({message}); create it, or change the URL"),
         ),
-        1290 | 1836 | 1792 => {
+        1290 | 1836 => {
             (ErrorKind::Unavailable, "is read-only; locks need the server that accepts writes".into())
         }
+        1792 => (
+            ErrorKind::InvalidOption,
+            "was told that this transaction only reads; a lock inside is a change, so begin it without READ ONLY".into(),
+        ),
         1040 | 1203 | 1226 => (
             ErrorKind::Unavailable,
             format!("accepts no more connections ({message}); raise max_connections, or share one Locks"),
@@ -144,7 +170,7 @@ fn of_server(number: u16, message: &str) -> (ErrorKind, String) {
             ErrorKind::Unsupported,
             format!("does not understand a statement; Tidelock needs MariaDB 10.6 or MySQL 8.0: {message}"),
         ),
-        DEADLOCK | LOCK_WAIT | RECORD_CHANGED => (
+        DEADLOCK | LOCK_WAIT | RECORD_CHANGED | NOT_CERTIFIED => (
             ErrorKind::Unavailable,
             format!(
                 "let other transactions pass for too long; look for one that holds a lock on tidelock_line: {message}"
@@ -178,8 +204,18 @@ mod tests {
         assert!(denied.to_string().contains("INSERT command denied"), "{denied}");
         assert!(denied.to_string().contains("TO 'app'@'localhost'"), "{denied}");
         assert_eq!(said(1290, "--read-only").kind(), ErrorKind::Unavailable);
+        assert_eq!(said(1792, "Cannot execute statement").kind(), ErrorKind::InvalidOption);
         assert_eq!(said(1049, "Unknown database 'x'").kind(), ErrorKind::InvalidOption);
         assert_eq!(said(1054, "Unknown column 'spilled'").kind(), ErrorKind::Protocol);
-        assert!(retries(&Said::Server { number: 1213, message: String::new() }));
+    }
+
+    #[test]
+    fn what_was_rolled_back_is_sent_again_and_so_is_what_waited_for_too_long() {
+        let number = |number| Said::Server { number, message: String::new() };
+        for rolled_back in [DEADLOCK, RECORD_CHANGED, NOT_CERTIFIED] {
+            assert!(retries(&number(rolled_back)) && rolls_back(rolled_back), "{rolled_back}");
+        }
+        // Of a user's transaction only that statement is rolled back.
+        assert!(retries(&number(LOCK_WAIT)) && !rolls_back(LOCK_WAIT));
     }
 }

@@ -36,6 +36,12 @@ fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
 
 #[test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+fn a_join_that_lay_in_a_blocked_runtime_for_too_long_is_not_sent() {
+    runtimes::a_join_that_lies_there_for_too_long_is_not_sent(&store(), TTL);
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 fn a_guard_that_was_dropped_on_a_runtime_that_nobody_drives_is_given_back() {
     runtimes::a_guard_that_is_dropped_there_is_given_back(&store(), TTL);
 }

@@ -4,8 +4,9 @@
 -- a slot whose stamp is not its mark has left: the user's transaction that it was inside was committed. Behind the only
 -- holder of a mutex the first waiters are in the holder's row, each as SINCE.SESSION.NUMBER: with 16 and 20 digits. The rows of
 -- tidelock_slot are all here from the beginning: where no row comes or goes, a row that is locked never stands for a gap
--- beside it. No token of a name that has no row is greater than that of tidelock_floor. `store` is a random number, and so
--- another one wherever these tables are made.
+-- beside it; and none of them is inserted again, which would wait for a transaction that has it. No token of a name that
+-- has no row is greater than that of tidelock_floor. `store` is a random number, and so another one wherever these tables are
+-- made. Transactions of users have locks in share mode on that row: nothing may change it.
 CREATE TABLE IF NOT EXISTS tidelock_version (
   version INT UNSIGNED NOT NULL PRIMARY KEY,
   store BIGINT UNSIGNED NOT NULL
@@ -53,9 +54,10 @@ CREATE TABLE IF NOT EXISTS tidelock_slot (
   session BIGINT UNSIGNED NOT NULL,
   number BIGINT UNSIGNED NOT NULL
 ) ENGINE=InnoDB;
+SELECT COUNT(*) INTO @tidelock_slots FROM tidelock_slot;
 INSERT IGNORE INTO tidelock_slot (slot, stamp, session, number)
 WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 63)
-SELECT 1 + a.n + 64 * b.n, 0, 0, 0 FROM n a, n b;
+SELECT 1 + a.n + 64 * b.n, 0, 0, 0 FROM n a, n b WHERE COALESCE(@tidelock_slots, 0) < 4096;
 CREATE TABLE IF NOT EXISTS tidelock_floor (
   id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
   token BIGINT UNSIGNED NOT NULL

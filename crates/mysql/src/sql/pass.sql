@@ -5,8 +5,9 @@
 -- tables would read and sort the whole line.
 SELECT 'p', name FROM tidelock_line WHERE name IN ({names}) AND spilled = 1 AND kind = 1 FOR UPDATE;
 SET @t_now = {now};
-SELECT 'm', number, IF({counts tidelock_claim}, state, 3) FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND state < 2;
-DELETE c FROM tidelock_claim c FORCE INDEX (claim) WHERE c.session = {me} AND c.number IN ({numbers}) AND c.state < 2;
+SELECT 'm', number, IF({counts tidelock_claim}, state, 3) FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND name IN ({names}) AND state < 2;
+DELETE c FROM tidelock_claim c FORCE INDEX (claim)
+WHERE c.session = {me} AND c.number IN ({numbers}) AND c.name IN ({names}) AND c.state < 2;
 SELECT GROUP_CONCAT(HEX(l.name)) INTO @t_free FROM tidelock_line l
 WHERE l.name IN ({names}) AND l.spilled = 1 AND l.kind = 1
   AND NOT EXISTS (SELECT 1 FROM tidelock_claim h WHERE h.name = l.name AND h.state = 0 AND {counts h});

@@ -3,8 +3,9 @@
 SET @t_token = NULL;
 SELECT token INTO @t_token FROM tidelock_line WHERE name = {name} AND spilled = 1 AND kind = 1 FOR UPDATE;
 SET @t_now = {now};
-SELECT 'm', number, IF({counts tidelock_claim}, state, 3) FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND state < 2;
-DELETE c FROM tidelock_claim c FORCE INDEX (claim) WHERE c.session = {me} AND c.number IN ({numbers}) AND c.state < 2;
+SELECT 'm', number, IF({counts tidelock_claim}, state, 3) FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND name = {name} AND state < 2;
+DELETE c FROM tidelock_claim c FORCE INDEX (claim)
+WHERE c.session = {me} AND c.number IN ({numbers}) AND c.name = {name} AND c.state < 2;
 SELECT IF(@t_token IS NULL OR EXISTS (SELECT 1 FROM tidelock_claim h WHERE h.name = {name} AND h.state = 0 AND {counts h}), NULL, (
   SELECT w.place FROM tidelock_claim w FORCE INDEX (PRIMARY) WHERE w.name = {name} AND w.state = 1
     AND (SELECT s.expires FROM tidelock_session s WHERE s.id = w.session) > @t_now ORDER BY w.place LIMIT 1)) INTO @t_next;

@@ -6,5 +6,6 @@ FROM tidelock_line l JOIN tidelock_slot t ON t.slot = ELT(FIELD(l.number, {numbe
 WHERE l.name IN ({names}) AND l.spilled = 0 AND l.session = {me} AND l.number IN ({numbers}) AND l.waiters = '';
 UPDATE tidelock_line SET place = place + 1, spilled = 1, session = 0
 WHERE name IN ({names}) AND spilled = 0 AND session = {me} AND number IN ({numbers}) AND waiters = '';
-SELECT 'i', number, token, slot, mark FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND state = 0
+SELECT 'i', number, token, slot, mark, @@GLOBAL.server_id FROM tidelock_claim
+WHERE session = {me} AND number IN ({numbers}) AND state = 0
   AND EXISTS (SELECT 1 FROM tidelock_session WHERE id = {me} AND expires > {now});

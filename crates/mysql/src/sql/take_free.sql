@@ -1,6 +1,6 @@
 -- Takes free names: those without any claim. A name whose claims are in rows (spilled) stays as it is, and so does one
--- with a holder; the row then says whose it is, and who waits.
-INSERT INTO tidelock_line (name, kind, capacity, token, session, number, weight, since) VALUES {rows}
+-- with a holder; the row then says whose it is, and who waits. A client that is dead takes nothing.
+INSERT INTO tidelock_line (name, kind, capacity, token, session, number, weight, since) {rows}
 ON DUPLICATE KEY UPDATE
   waiters = {waiters},
   kind = IF(spilled = 0 AND session = 0, VALUES(kind), kind),

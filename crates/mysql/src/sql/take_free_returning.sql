@@ -1,5 +1,5 @@
 -- take_free, and what it found (taken), in one statement: MariaDB alone can do that.
-INSERT INTO tidelock_line (name, kind, capacity, token, session, number, weight, since) VALUES {rows}
+INSERT INTO tidelock_line (name, kind, capacity, token, session, number, weight, since) {rows}
 ON DUPLICATE KEY UPDATE
   waiters = {waiters},
   kind = IF(spilled = 0 AND session = 0, VALUES(kind), kind),

@@ -1,1 +1,1 @@
-({name}, {kind}, {capacity}, {least}, {me}, {number}, {weight}, {since})
+{name}, {kind}, {capacity}, {least}, {me}, {number}, {weight}, {since}

@@ -23,6 +23,11 @@ pub(crate) const FAULTS: &[Fault] = &[
         &[1_011],
         &[("spilled = 0 AND session = 0,", "spilled = 0,")],
     ),
+    fault(
+        "a_dead_client_takes_what_is_free",
+        &[1_038],
+        &[("FROM tidelock_session s WHERE s.expires > {now} AND s.id", "FROM tidelock_session s WHERE s.id")],
+    ),
     fault("a_name_in_rows_is_taken", &[1_010], &[("spilled = 0 AND session = 0,", "session = 0,")]),
     fault(
         "a_name_that_has_a_holder_is_taken_again",
@@ -133,7 +138,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "who_gets_a_row_is_waited_for_twice",
-        &[1_004],
+        &[1_023],
         &[("spilled = 1, session = 0, waiters = '' WHERE", "spilled = 1, session = 0 WHERE")],
     ),
     fault("a_holder_is_given_back_with_those_who_wait", &[1_048], &[(" AND waiters = '';", ";")]),

@@ -16,6 +16,7 @@ mod faults;
 mod ordered;
 mod sequence;
 mod server;
+mod slots;
 mod stories;
 
 use std::sync::atomic::{AtomicBool, Ordering};

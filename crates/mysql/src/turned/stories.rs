@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tidelock_core::backend::{Claim, Patience, Place};
+use tidelock_core::backend::{Claim, Moment, Patience, Place};
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
 use super::server::{SECOND, Server};
 use super::{fresh_seed, prepared, taken, without_disk};
 use crate::open_session::OpenSession;
-use crate::request::{Action, Outcome};
+use crate::request::{Action, Outcome, Request};
 
 const TTL: u64 = 10 * SECOND;
 const NOON: u64 = 1_970_000_000 * SECOND;
@@ -112,6 +112,27 @@ async fn who_renews_after_others_found_it_dead_keeps_its_claims() {
     without_disk(&server, story).await;
 }
 
+/// Its void leave may have come before, and be forgotten by now.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_whose_caller_is_gone_is_not_sent() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([_, client], _) = holder_and_waiter(&server).await;
+        let name = Name::new("left lying").unwrap();
+        let id = ClaimId { session: client.id, number: 9 };
+        let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+        let (answer, _) = tokio::sync::oneshot::channel();
+        let action = Action::Join { claim, patience: Patience::Wait, in_rows: false };
+        let request = Request { name: name.clone(), action, answer };
+        assert!(client.own_claims.sends(9, &name, Moment::NEVER));
+        client.carry_out(&client.lanes.keepers, vec![request], client.clock.now()).await;
+        assert!(client.inspect(&name).await.unwrap().claims.is_empty());
+        assert!(client.own_claims.cannot_join_late(9), "a leave needs no row that keeps it out");
+    };
+    without_disk(&server, story).await;
+}
+
 /// More joins than a request is made again, and none of them can wait behind the first one.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -132,4 +153,71 @@ async fn a_crowd_that_meets_another_kind_is_refused_as_one_is() {
         }
     };
     without_disk(&server, story).await;
+}
+
+/// One look finds all of the dead.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_that_meets_a_dead_holder_looks_after_its_line_once() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([_, crowd], name) = holder_and_waiter(&server).await;
+        crowd.all_tidied().await;
+        server.clock.pass(TTL);
+        let all = (10..40).map(|number| {
+            let id = ClaimId { session: crowd.id, number };
+            let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+            crowd.gather(&name, Action::Join { claim, patience: Patience::Wait, in_rows: false })
+        });
+        for joined in join_all(all).await {
+            assert!(matches!(joined.unwrap(), Outcome::Joined(Place::Waiting { .. })));
+        }
+        let looks = crowd.tidying.lock().unwrap().len();
+        assert!((1..4).contains(&looks), "{looks} looks after one line");
+        crowd.all_tidied().await;
+        assert_eq!(holder(&crowd, &name).await, [crowd.id]);
+    };
+    without_disk(&server, story).await;
+}
+
+/// Tells, when it wakes its task, whether the queue can be used then.
+struct Looks {
+    session: Arc<OpenSession>,
+    is_free: std::sync::mpsc::Sender<bool>,
+}
+
+impl std::task::Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        let (session, (asked, answered)) = (self.session.clone(), std::sync::mpsc::channel());
+        std::thread::spawn(move || {
+            session.lanes.keepers.batcher.retract(ClaimId { session: session.id, number: 0 });
+            asked.send(())
+        });
+        let is_free = answered.recv_timeout(std::time::Duration::from_secs(2)).is_ok();
+        self.is_free.send(is_free).unwrap();
+    }
+}
+
+/// A waker may run anything, also what asks for another lock. No server is needed here: none answers.
+#[tokio::test]
+async fn whose_join_is_void_is_told_without_the_lock_of_the_queue() {
+    let server = Server::at("mysql://root@127.0.0.1:1/nowhere", None);
+    let client = server.client(SessionId::from_bits(1), TTL, "void");
+    let name = Name::new("stock").unwrap();
+    let joining = |number| {
+        let id = ClaimId { session: client.id, number };
+        let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+        client.gather(&name, Action::Join { claim, patience: Patience::Wait, in_rows: false })
+    };
+    let (first, mut second) = (joining(1), Box::pin(joining(2)));
+    let (told, is_free) = std::sync::mpsc::channel();
+    let waker = Arc::new(Looks { session: client.clone(), is_free: told }).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    client.own_claims.make_void(2, Moment::NEVER);
+    first.await.unwrap_err();
+    let told = tokio::task::spawn_blocking(move || is_free.recv().unwrap());
+    assert!(told.await.unwrap(), "it was woken under the lock");
+    let outcome = second.await;
+    assert!(matches!(outcome, Ok(Outcome::Joined(Place::Gone))), "{outcome:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidelock_conformance::callers::{Caller, is_held, join, name, namespace, turn};
 use tidelock_mysql::backend::{Claim, Leave, Left, Patience, Place, Shard};
-use tidelock_mysql::{ClaimId, ErrorKind, Name, Options, Store, lock_in};
+use tidelock_mysql::{ClaimId, ErrorKind, MIGRATION, Name, Options, Store, lock_in};
 use tokio::time::Instant;
 
 use crate::server::{client, pool, run, until, url};
@@ -114,6 +114,23 @@ async fn a_slot_that_another_transaction_has_is_passed_by() {
     }
     until("nothing is left", async || locks.names("", None).await.unwrap().is_empty()).await;
     others.rollback().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+/// A program that starts, and an operator who makes the tables once more.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn the_tables_are_looked_for_and_made_again_beside_an_open_transaction() {
+    let namespace = namespace("tables");
+    let (locks, pool) = (client(&namespace).await, pool().await);
+    let mut transaction = pool.begin().await.unwrap();
+    lock_in(&*locks, &mut transaction, "stock").await.unwrap();
+    let starts = quick("a start", client(&namespace)).await;
+    let soon = "SET SESSION innodb_lock_wait_timeout = 3, lock_wait_timeout = 3";
+    quick("the migration", run(&format!("{soon}; {MIGRATION}"))).await;
+    assert!(starts.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
+    transaction.commit().await.unwrap();
+    starts.close().await.unwrap();
     locks.close().await.unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_mysql::{Error, ErrorKind, Options, Store, TlsCertificates};
 
-use crate::server::run_at;
+use crate::server::{SECOND_SERVER, run_at};
 
 /// Made for these tests, for 127.0.0.1 and localhost. The authority's key was not kept.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/servers/certificates");
@@ -25,6 +25,7 @@ async fn use_it(url: &str) -> Result<(), Error> {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_server_is_known_by_its_authority_and_its_name() {
+    let _alone = SECOND_SERVER.lock().await;
     for mode in ["VERIFY_CA", "VERIFY_IDENTITY"] {
         use_it(&url(mode, "ca.pem")).await.unwrap();
     }

@@ -1,51 +1,77 @@
-//! A failover to a replica that has missed the last commits. It is forced: the replica is another server, which gets the
-//! rows that it shall have, and then all clients reach it at the same address.
+//! A failover to a replica that has missed the last commits, and a switchover to one that has all of them. Both are forced:
+//! the replica is another server, which gets the rows that it shall have, and then all clients reach it at the same address.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidelock_conformance::callers::namespace;
-use tidelock_mysql::{Fence, Options, State, Store};
+use tidelock_mysql::{Fence, Locks, MIGRATION, Options, State, Store, lock_in};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, timeout};
 
-use crate::server::{run, run_at, until, url};
+use crate::server::{SECOND_SERVER, run, run_at, until, url};
 
 const TTL: Duration = Duration::from_secs(6);
 
-/// An address that leads to a server, and after a failover to another one.
+/// An address that leads to a server, and later to another one.
 struct Switch {
     address: SocketAddr,
-    server: Arc<watch::Sender<String>>,
+    server: Arc<watch::Sender<Server>>,
+    /// How many connections were made.
+    made: Arc<AtomicUsize>,
+}
+
+struct Server {
+    place: String,
+    /// How many have gone before it.
+    gone: usize,
 }
 
 impl Switch {
-    async fn to(server: String) -> io::Result<Self> {
+    async fn to(place: String) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let (address, server) = (listener.local_addr()?, Arc::new(watch::Sender::new(server)));
-        let switched = server.clone();
+        let server = Arc::new(watch::Sender::new(Server { place, gone: 0 }));
+        let (address, switched, made) =
+            (listener.local_addr()?, server.clone(), Arc::<AtomicUsize>::default());
+        let counted = made.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let mut place = switched.subscribe();
+                counted.fetch_add(1, Ordering::Relaxed);
+                let mut server = switched.subscribe();
                 tokio::spawn(async move {
-                    let to = place.borrow_and_update().clone();
-                    let (mut client, mut server) = (client, TcpStream::connect(to).await?);
-                    let _ = (client.set_nodelay(true), server.set_nodelay(true)); // without it, only slower
+                    let (to, gone) = {
+                        let server = server.borrow();
+                        (server.place.clone(), server.gone)
+                    };
+                    let (mut client, mut served) = (client, TcpStream::connect(to).await?);
+                    let _ = (client.set_nodelay(true), served.set_nodelay(true)); // without it, only slower
                     tokio::select! {
-                        carried = tokio::io::copy_bidirectional(&mut client, &mut server) => carried.map(drop),
-                        _ = place.changed() => Ok(()), // this server is gone
+                        carried = tokio::io::copy_bidirectional(&mut client, &mut served) => carried.map(drop),
+                        _ = server.wait_for(|server| server.gone > gone) => Ok(()),
                     }
                 });
             }
         });
-        Ok(Self { address, server })
+        Ok(Self { address, server, made })
     }
 
-    fn fail_over(&self, server: String) {
-        self.server.send_replace(server);
+    /// The server is gone, and with it all connections.
+    fn fail_over(&self, place: String) {
+        self.server.send_modify(|server| *server = Server { place, gone: server.gone + 1 });
+    }
+
+    /// New connections lead to another server, and those of before stand.
+    fn switch_over(&self, place: String) {
+        self.server.send_modify(|server| server.place = place);
+    }
+
+    fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
     }
 }
 
@@ -53,7 +79,8 @@ fn place(url: &str) -> String {
     url.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned()
 }
 
-/// Copies the clients of this label, and the lines of this namespace. All of these have at most one claim each.
+/// Copies the clients of this label, and the lines of this namespace. All of these have at most one holder each, and are no
+/// claims in rows.
 async fn replicate(from: &str, to: &str, label: &str, namespace: &str) {
     let quoted = |columns: &str| format!("CONCAT_WS(',', {columns})");
     let sessions = format!(
@@ -66,7 +93,12 @@ async fn replicate(from: &str, to: &str, label: &str, namespace: &str) {
          FROM tidelock_line WHERE name > CONCAT('{namespace}', x'00') AND name < CONCAT('{namespace}', x'01')",
         quoted("kind, capacity, token, place, spilled, session, number, weight, since, QUOTE(waiters)")
     );
-    for rows in [sessions, lines] {
+    let bells = format!(
+        "SELECT CONCAT('REPLACE INTO tidelock_bell VALUES (', {}, ')') FROM tidelock_bell \
+         WHERE session IN (SELECT id FROM tidelock_session WHERE label = '{label}')",
+        quoted("session, rung")
+    );
+    for rows in [sessions, bells, lines] {
         for row in run_at(from, &rows).await {
             run_at(to, &row[0]).await;
         }
@@ -102,4 +134,144 @@ async fn a_failover_that_missed_a_grant_is_fenced_and_loses_nothing_else() {
     a.close().await.unwrap();
     b.close().await.unwrap();
     run(&format!("DELETE FROM tidelock_session WHERE label = '{namespace}'")).await; // the primary is gone with them
+}
+
+/// Two servers with a database of a test's own, and an ordinary user of it, whom a read-only server refuses.
+struct Pair {
+    database: &'static str,
+    /// Their URLs for the operator.
+    old: String,
+    new: String,
+    switch: Switch,
+    /// Of clients.
+    options: Options,
+}
+
+impl Pair {
+    async fn new(database: &'static str) -> Self {
+        let servers = [std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap(), url()];
+        let [old, new] = servers.map(|server| format!("{}/{database}", server.rsplit_once('/').unwrap().0));
+        for server in [&old, &new] {
+            let tables = format!(
+                "DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database}; {MIGRATION} \
+                 UPDATE tidelock_version SET store = 7; CREATE OR REPLACE USER '{database}'@'%'; \
+                 GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO '{database}'@'%'"
+            );
+            run_at(&server.replace(&format!("/{database}"), "/mysql"), &tables).await;
+        }
+        let switch = Switch::to(place(&old)).await.unwrap();
+        let options = Options::new().namespace(&namespace(database)).label(database).ttl(TTL);
+        Self { database, old, new, switch, options }
+    }
+
+    async fn client(&self, options: &Options) -> Arc<dyn Locks> {
+        let url = format!("mysql://{0}@{1}/{0}", self.database, self.switch.address);
+        let store = Store::open(&url).unwrap().connection_for_each_runtime(false);
+        store.connect(options.clone()).await.unwrap()
+    }
+
+    /// The old server becomes a replica of the new one, and its connections stand.
+    async fn switch_over(&self) {
+        run_at(&self.old, "SET GLOBAL read_only = 1").await;
+        replicate(&self.old, &self.new, &self.options.label, &self.options.namespace).await;
+        self.switch.switch_over(place(&self.new));
+    }
+}
+
+/// Whatever becomes of the story, the old server accepts writes again.
+async fn of_two_servers<F>(database: &'static str, story: impl FnOnce(Arc<Pair>) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let _alone = SECOND_SERVER.lock().await;
+    let pair = Arc::new(Pair::new(database).await);
+    let story = story(pair.clone());
+    let told = LocalSet::new().run_until(async { tokio::task::spawn_local(story).await }).await;
+    for server in [&pair.old, &pair.new] {
+        let end = format!("SET GLOBAL read_only = 0; DROP USER '{database}'@'%'; DROP DATABASE {database}");
+        run_at(server, &end).await;
+    }
+    told.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_switchover_loses_nothing() {
+    of_two_servers("tidelock_planned", |pair| async move {
+        let (a, b) = (pair.client(&pair.options).await, pair.client(&pair.options).await);
+        let held = a.mutex("stock").unwrap().lock().await.unwrap();
+        let mutex = b.mutex("stock").unwrap();
+        let waiting = tokio::spawn(async move { mutex.lock().await.unwrap() });
+        until("it waits", async || a.inspect("stock").await.unwrap().waiters().count() == 1).await;
+        pair.switch_over().await;
+        assert!(timeout(TTL * 3 / 2, held.lost()).await.is_err(), "it was lost, and the new server has it");
+        assert_eq!(held.state(), State::Held);
+        let token = held.token();
+        held.release().await.unwrap().confirmed().unwrap();
+        let next = timeout(TTL, waiting).await.unwrap().unwrap();
+        assert!(next.token() > token);
+        next.release().await.unwrap().confirmed().unwrap();
+        a.close().await.unwrap();
+        b.close().await.unwrap();
+    })
+    .await;
+}
+
+/// A replica knows no transaction that is open on its primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_keeps_its_lock_although_a_connection_still_leads_to_the_server_of_before() {
+    of_two_servers("tidelock_replica", |pair| async move {
+        let calm = pair.options.clone().ttl(Duration::from_secs(120)); // its renewals notice nothing
+        let locks = pair.client(&calm).await;
+        // The oldest connection of a client is that for its joins.
+        let joins = "SELECT MIN(id) FROM information_schema.PROCESSLIST WHERE user = 'tidelock_replica'";
+        let joins = run_at(&pair.old, joins).await[0][0].clone();
+        pair.switch_over().await;
+        run_at(&pair.old, &format!("KILL {joins}")).await;
+        let pool = sqlx::mysql::MySqlPoolOptions::new().connect(&pair.new).await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        let token = lock_in(&*locks, &mut transaction, "stock").await.unwrap();
+        let other = pair.client(&pair.options).await;
+        let mutex = other.mutex("stock").unwrap();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            assert!(mutex.try_lock().await.unwrap().is_none(), "another one has it beside the transaction");
+        }
+        transaction.commit().await.unwrap();
+        assert!(timeout(TTL, mutex.lock()).await.unwrap().unwrap().token() > token);
+        locks.close().await.unwrap();
+        other.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_stays_read_only_gets_few_connections() {
+    of_two_servers("tidelock_for_good", |pair| async move {
+        let brisk = pair.options.clone().command_deadline(Duration::from_millis(300));
+        let locks = pair.client(&brisk).await;
+        let held = locks.mutex("stock").unwrap().lock().await.unwrap();
+        run_at(&pair.old, "SET GLOBAL read_only = 1").await;
+        let (before, began, long) = (pair.switch.made(), Instant::now(), Duration::from_secs(3));
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let mutex = locks.mutex(&format!("other {number}")).unwrap();
+            tasks.spawn(async move {
+                while began.elapsed() < long {
+                    mutex.try_lock().await.unwrap_err();
+                }
+            });
+        }
+        tasks.join_all().await;
+        // Two in a second for each of the client's four.
+        let (made, most) = (pair.switch.made() - before, 4 * (2 * 3 + 1));
+        assert!(made <= most, "{made} connections in {:?}", began.elapsed());
+        run_at(&pair.old, "SET GLOBAL read_only = 0").await;
+        until("it accepts writes again", async || locks.mutex("other").unwrap().try_lock().await.is_ok())
+            .await;
+        drop(held);
+    })
+    .await;
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use sqlx::mysql::MySqlConnection;
 use tidelock_conformance::callers::namespace;
 use tidelock_conformance::{Proxy, Way};
 use tidelock_mysql::{
@@ -11,7 +12,7 @@ use tidelock_mysql::{
 };
 use tokio::time::Instant;
 
-use crate::server::{client, client_with, pool, run, until, url, url_of};
+use crate::server::{SECOND_SERVER, client, client_with, pool, run, run_at, until, url, url_of};
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -92,7 +93,11 @@ async fn a_transaction_keeps_its_lock_although_its_session_is_over() {
     for _ in 0..10 {
         assert!(mutex.try_lock().await.unwrap().is_none());
     }
+    assert_eq!(other.inspect("stock").await.unwrap().holders().count(), 1, "an operator sees who holds");
+    assert_eq!(other.names("", None).await.unwrap().len(), 1);
     transaction.commit().await.unwrap();
+    assert_eq!(other.inspect("stock").await.unwrap().holders().count(), 0);
+    assert!(other.names("", None).await.unwrap().is_empty());
     until("it is free", async || mutex.try_lock().await.unwrap().is_some()).await;
     other.close().await.unwrap();
 }
@@ -111,6 +116,69 @@ async fn who_could_not_evict_a_transaction_can_close() {
     assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
     transaction.commit().await.unwrap();
     locks.close().await.unwrap();
+}
+
+/// Its claim leaves as void then, for all that core knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_rollback_gives_a_lock_back_whose_first_answer_was_lost() {
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let through = url().replace(&place, &proxy.address().to_string());
+    let options = Options::new().namespace(&namespace("unanswered"));
+    let locks = Store::open(&through).unwrap().connect(options.clone()).await.unwrap();
+    let (other, pool) = (client_with(options).await, pool().await);
+    let mutex = other.mutex("stock").unwrap();
+    for _ in 0..2 {
+        let mut transaction = pool.begin().await.unwrap();
+        proxy.delay(Way::Back, Duration::from_millis(700)); // longer than it takes to see the holder
+        let cutting = async {
+            until("it holds", async || other.inspect("stock").await.unwrap().holders().count() == 1).await;
+            proxy.reset();
+            proxy.heal();
+        };
+        let (token, ()) = tokio::join!(lock_in(&*locks, &mut transaction, "stock"), cutting);
+        token.unwrap();
+        let holder = other.inspect("stock").await.unwrap().holders().next().unwrap().id;
+        assert_eq!(locks.evict("stock", holder).await.unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(mutex.try_lock().await.unwrap().is_none());
+        transaction.rollback().await.unwrap();
+        let next = mutex.lock_within(Duration::from_secs(3)).await.unwrap();
+        next.expect("the rollback gave it back").release().await.unwrap();
+    }
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+/// The future is dropped while the claim is on its way inside.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_cancelled_lock_is_given_back_whose_first_answer_was_lost() {
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let through = url().replace(&place, &proxy.address().to_string());
+    let options = Options::new().namespace(&namespace("unanswered and cancelled"));
+    let locks = Store::open(&through).unwrap().connect(options.clone()).await.unwrap();
+    let (other, (slow, _slowly)) = (client_with(options).await, slow_pool(Duration::from_secs(1)).await);
+    let mut transaction = slow.begin().await.unwrap();
+    sqlx::raw_sql("SELECT 1").execute(&mut *transaction).await.unwrap();
+    proxy.delay(Way::Back, Duration::from_millis(700)); // longer than it takes to see the holder
+    let cutting = async {
+        until("it holds", async || other.inspect("stock").await.unwrap().holders().count() == 1).await;
+        proxy.reset();
+        proxy.heal();
+        tokio::time::sleep(Duration::from_millis(500)).await; // the join is repeated, and the stamp on its way
+    };
+    tokio::select! {
+        biased;
+        locked = lock_in(&*locks, &mut transaction, "stock") => panic!("{locked:?} came too early"),
+        () = cutting => {}
+    }
+    drop(transaction);
+    let next = other.mutex("stock").unwrap().lock_within(Duration::from_secs(5)).await.unwrap();
+    next.expect("it was given back").release().await.unwrap();
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
 }
 
 /// Others find out by themselves when the transaction has ended.
@@ -179,6 +247,29 @@ async fn a_deadlock_with_the_users_own_rows_is_run_again_from_the_beginning() {
     run("DROP TABLE inside_rows").await;
 }
 
+/// Another member of a MySQL's group was quicker, which the commit is told. A trigger says the same here.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_that_its_group_has_rolled_back_is_run_again_from_the_beginning() {
+    run("CREATE OR REPLACE TABLE inside_group (n INT) ENGINE=InnoDB; INSERT INTO inside_group VALUES (0); \
+         CREATE TRIGGER inside_group BEFORE UPDATE ON inside_group FOR EACH ROW BEGIN \
+         SET @tries = COALESCE(@tries, 0) + 1; \
+         IF @tries < 3 THEN SIGNAL SQLSTATE '40000' SET MYSQL_ERRNO = 3101; END IF; END")
+    .await;
+    let locks = client("inside 14").await;
+    let pool = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).connect(&url()).await.unwrap();
+    let done = in_transaction(&*locks, &pool, &["stock"], |connection, _| {
+        Box::pin(async {
+            sqlx::raw_sql("UPDATE inside_group SET n = n + 1").execute(connection).await?;
+            Ok::<_, TransactionError<Infallible>>(())
+        })
+    });
+    done.await.unwrap();
+    assert_eq!(run("SELECT n FROM inside_group").await, [["1"]]);
+    locks.close().await.unwrap();
+    run("DROP TABLE inside_group").await;
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn locks_of_another_store_are_refused() {
@@ -186,6 +277,61 @@ async fn locks_of_another_store_are_refused() {
     let mut transaction = pool.begin().await.unwrap();
     let bad = lock_in(&*locks, &mut transaction, "").await.unwrap_err();
     assert_eq!(bad.kind(), ErrorKind::InvalidName);
+    locks.close().await.unwrap();
+}
+
+/// The server accepts writes, so it is not said to be a replica.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_that_only_reads_is_refused() {
+    let (locks, pool) = (client("inside 13").await, pool().await);
+    let mut transaction = pool.begin_with("START TRANSACTION READ ONLY").await.unwrap();
+    let refused = lock_in(&*locks, &mut transaction, "stock").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidOption, "{refused:?}");
+    assert!(refused.to_string().contains("READ ONLY"), "{refused}");
+    until("nothing is left", async || locks.names("", None).await.unwrap().is_empty()).await;
+    locks.close().await.unwrap();
+}
+
+/// The stamp would be committed by itself, and nobody kept out.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_that_has_ended_already_is_refused() {
+    let (locks, pool) = (client("inside 15").await, pool().await);
+    // A statement that commits by itself; and a rollback, as a deadlock makes one that the user overlooks.
+    for ends in ["CREATE OR REPLACE TABLE inside_ended (n INT)", "ROLLBACK"] {
+        let mut transaction = pool.begin().await.unwrap();
+        sqlx::raw_sql(ends).execute(&mut *transaction).await.unwrap();
+        let refused = lock_in(&*locks, &mut transaction, "stock").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused:?}");
+        assert!(refused.to_string().contains("start it over"), "{refused}");
+        until("nothing is left", async || locks.names("", None).await.unwrap().is_empty()).await;
+    }
+    locks.close().await.unwrap();
+    run("DROP TABLE inside_ended").await;
+}
+
+/// Replication copies the number by which a store is known, too.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_on_a_copy_of_the_store_is_refused() {
+    let _alone = SECOND_SERVER.lock().await;
+    let twin = |url: &str| format!("{}/twin", url.rsplit_once('/').unwrap().0);
+    let (here, there) = (url(), std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap());
+    run_at(&there, "SET GLOBAL server_id = 2").await; // as each server of a replication has its own
+    for url in [&here, &there] {
+        run_at(url, "DROP DATABASE IF EXISTS twin; CREATE DATABASE twin").await;
+        Store::open(&twin(url)).unwrap().connect(Options::new()).await.unwrap().close().await.unwrap();
+    }
+    let store = &run_at(&twin(&here), "SELECT store FROM tidelock_version").await[0][0];
+    run_at(&twin(&there), &format!("UPDATE tidelock_version SET store = {store}")).await;
+    let locks = Store::open(&twin(&here)).unwrap().connect(Options::new()).await.unwrap();
+    let pool = sqlx::mysql::MySqlPoolOptions::new().connect(&twin(&there)).await.unwrap();
+    let mut transaction = pool.begin().await.unwrap();
+    let refused = lock_in(&*locks, &mut transaction, "stock").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidOption, "{refused:?}");
+    assert!(refused.to_string().contains("server"), "{refused}");
+    until("nothing is left", async || locks.names("", None).await.unwrap().is_empty()).await;
     locks.close().await.unwrap();
 }
 
@@ -262,6 +408,85 @@ async fn a_snapshot_that_is_older_than_the_claim_locks_or_says_start_over() {
     other.close().await.unwrap();
 }
 
+/// The first read of a transaction begins its snapshot, and a lock is no read.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_was_committed_while_a_transaction_waited_for_its_last_lock_is_read() {
+    run("CREATE OR REPLACE TABLE inside_waited (n INT) ENGINE=InnoDB; INSERT INTO inside_waited VALUES (0)")
+        .await;
+    let (locks, other, pool) = (client("inside 11").await, client("inside 11").await, pool().await);
+    for way in 1..=3 {
+        let mut theirs = pool.begin().await.unwrap();
+        lock_in(&*other, &mut theirs, "b").await.unwrap();
+        let changing = async {
+            until("it waits", async || other.inspect("b").await.unwrap().waiters().count() == 1).await;
+            sqlx::raw_sql("UPDATE inside_waited SET n = n + 1").execute(&mut *theirs).await.unwrap();
+            theirs.commit().await.unwrap();
+        };
+        let reading = async {
+            if way == 3 {
+                let found = in_transaction(&*locks, &pool, &["a", "b"], |connection, _| {
+                    Box::pin(async {
+                        Ok::<_, TransactionError<Infallible>>(read(connection, "inside_waited").await)
+                    })
+                });
+                return found.await.unwrap();
+            }
+            let mut ours = pool.begin().await.unwrap();
+            if way == 2 {
+                lock_all_in(&*locks, &mut ours, &["b", "a"]).await.unwrap();
+            } else {
+                lock_in(&*locks, &mut ours, "a").await.unwrap();
+                lock_in(&*locks, &mut ours, "b").await.unwrap();
+            }
+            let found = read(&mut ours, "inside_waited").await;
+            ours.commit().await.unwrap();
+            found
+        };
+        let (found, ()) = tokio::join!(reading, changing);
+        assert_eq!(found, way, "it read what was before its last lock");
+    }
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+    run("DROP TABLE inside_waited").await;
+}
+
+/// Every other slot is inside another transaction here, so about half of the locks meet one that is not free.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_lock_begins_no_snapshot_although_its_first_slot_is_not_free() {
+    run("CREATE OR REPLACE TABLE inside_slots (n INT) ENGINE=InnoDB; INSERT INTO inside_slots VALUES (0)")
+        .await;
+    let (locks, pool) = (client("inside 12").await, pool().await);
+    let mut connection = pool.acquire().await.unwrap();
+    // Otherwise it locks the slots, too, that it has only read.
+    let reads = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    sqlx::raw_sql(reads).execute(&mut *connection).await.unwrap();
+    let mut others = sqlx::Connection::begin(&mut *connection).await.unwrap();
+    let half = "SELECT slot FROM tidelock_slot WHERE slot % 2 = 1 FOR UPDATE SKIP LOCKED";
+    sqlx::raw_sql(half).fetch_all(&mut *others).await.unwrap();
+    for number in 1..=20 {
+        let mut transaction = pool.begin().await.unwrap();
+        lock_in(&*locks, &mut transaction, &format!("name {number}")).await.unwrap();
+        run("UPDATE inside_slots SET n = n + 1").await;
+        assert_eq!(
+            read(&mut transaction, "inside_slots").await,
+            number,
+            "its snapshot is older than its lock"
+        );
+        transaction.rollback().await.unwrap();
+    }
+    others.rollback().await.unwrap();
+    locks.close().await.unwrap();
+    run("DROP TABLE inside_slots").await;
+}
+
+/// The only number in this table, as the transaction sees it.
+async fn read(transaction: &mut MySqlConnection, table: &str) -> i32 {
+    let text = sqlx::AssertSqlSafe(format!("SELECT n FROM {table}"));
+    sqlx::query_scalar(text).fetch_one(transaction).await.unwrap()
+}
+
 /// Who waits for a lock gets on after the server was away, and who holds keeps it.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -335,6 +560,114 @@ async fn a_claim_that_was_evicted_before_the_transaction_had_it_locks_nothing() 
     let ((token, had), (next, end)) = tokio::join!(async { (locking.await, Instant::now()) }, evicting);
     assert!(had > end, "the transaction went on beside the next holder");
     assert!(token > next, "{token} is not after {next}");
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+/// A pool whose requests take this long to the server.
+async fn slow_pool(there: Duration) -> (sqlx::mysql::MySqlPool, Proxy) {
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let through = url().replace(&place, &proxy.address().to_string());
+    let pool = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).connect(&through).await.unwrap();
+    proxy.delay(Way::There, there);
+    (pool, proxy)
+}
+
+/// The transaction has the hold of its task, and not of its client.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_hold_inside_a_transaction_is_not_passed_on() {
+    let options = Options::new().namespace(&namespace("cohort")).linger(Duration::from_secs(3));
+    let (locks, pool) = (client_with(options.clone()).await, pool().await);
+    let other = client_with(options).await;
+    for ends_well in [true, false] {
+        let first = other.mutex("stock").unwrap().lock().await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        let mutex = locks.mutex("stock").unwrap();
+        // The claim for the transaction has a slot, and no other task may ever get it: it is in no local line.
+        let waiting = async || locks.inspect("stock").await.unwrap().waiters().count();
+        let (inside, behind) = tokio::join!(biased; lock_in(&*locks, &mut transaction, "stock"), async {
+            until("the first waits", async || waiting().await == 1).await;
+            let behind = tokio::spawn(async move { mutex.lock().await.unwrap() });
+            until("both wait", async || waiting().await == 2).await;
+            first.release().await.unwrap();
+            Some(behind)
+        });
+        let behind = behind.unwrap();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(500) {
+            assert!(!behind.is_finished(), "another task has the lock beside the transaction");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        match ends_well {
+            true => transaction.commit().await.unwrap(),
+            false => transaction.rollback().await.unwrap(),
+        }
+        let next = tokio::time::timeout(Duration::from_secs(2), behind).await.unwrap().unwrap();
+        assert!(next.token() > inside.unwrap());
+        next.release().await.unwrap();
+    }
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+/// The claim leaves before the statement arrives that brings it into the transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_whose_client_was_closed_meanwhile_has_no_lock() {
+    let space = namespace("closed meanwhile");
+    let (slow, _proxy) = slow_pool(Duration::from_millis(700)).await;
+    let (locks, other) = (client(&space).await, client(&space).await);
+    let mut transaction = slow.begin().await.unwrap();
+    sqlx::raw_sql("SELECT 1").execute(&mut *transaction).await.unwrap();
+    let closing = async {
+        until("it holds", async || other.inspect("stock").await.unwrap().holders().count() == 1).await;
+        locks.close().await.unwrap();
+        other.mutex("stock").unwrap().lock().await.unwrap()
+    };
+    let (refused, next) = tokio::join!(lock_in(&*locks, &mut transaction, "stock"), closing);
+    // `Closed` if the client was closed before it began to move the claim.
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Lost | ErrorKind::Closed), "{refused:?}");
+    next.release().await.unwrap();
+    drop(transaction);
+    other.close().await.unwrap();
+}
+
+/// Nobody takes a claim away that a transaction has or is about to have, not even its own client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_has_a_transaction_cannot_evict_it_either() {
+    let space = namespace("evicts itself");
+    let (slow, _proxy) = slow_pool(Duration::from_millis(700)).await;
+    let (locks, other) = (client(&space).await, client(&space).await);
+    let mut transaction = slow.begin().await.unwrap();
+    sqlx::raw_sql("SELECT 1").execute(&mut *transaction).await.unwrap();
+    let evict = async || {
+        let holder = other.inspect("stock").await.unwrap().holders().next().unwrap().id;
+        locks.evict("stock", holder).await
+    };
+    let evicting = async || {
+        until("it holds", async || other.inspect("stock").await.unwrap().holders().count() == 1).await;
+        evict().await
+    };
+    let mut tries = 0..5;
+    let token = loop {
+        assert!(tries.next().is_some(), "it was always evicted");
+        let (token, evicted) = tokio::join!(lock_in(&*locks, &mut transaction, "stock"), evicting());
+        if matches!(evicted, Ok(true)) {
+            token.unwrap_err(); // the server showed it, and its client did not know yet that it holds
+            continue;
+        }
+        assert_eq!(evicted.unwrap_err().kind(), ErrorKind::Conflict, "it is on its way");
+        break token;
+    };
+    assert_eq!(evict().await.unwrap_err().kind(), ErrorKind::Conflict, "it is there");
+    let mutex = other.mutex("stock").unwrap();
+    assert!(mutex.lock_within(Duration::from_millis(300)).await.unwrap().is_none());
+    transaction.commit().await.unwrap();
+    assert!(mutex.lock().await.unwrap().token() > token.unwrap());
     locks.close().await.unwrap();
     other.close().await.unwrap();
 }

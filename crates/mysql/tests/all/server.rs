@@ -9,6 +9,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tidelock_mysql::{Locks, Options, Store};
 use tokio::time::Instant;
 
+/// For a while some tests make the second server read-only, and then it refuses the locks of ordinary users.
+pub(crate) static SECOND_SERVER: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 pub(crate) fn url() -> String {
     std::env::var("TIDELOCK_MARIADB_URL").unwrap()
 }

@@ -56,6 +56,8 @@ async fn an_eviction_of_a_dead_clients_claim_leaves_no_row_for_ever() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn who_comes_and_closes_at_once_leaves_nothing_of_the_dead() {
     let alone = Alone::new("tidelock_dead").await;
+    // Rung for a client just after it was closed.
+    run(&format!("INSERT INTO {}.tidelock_bell (session, rung) VALUES (77, 1)", alone.database)).await;
     // More than a client sweeps at once.
     for _ in 0..25 {
         alone.client_dies("dead").await;
@@ -123,7 +125,8 @@ impl Alone {
     }
 
     async fn ends(self, who: &str) {
-        let rows = "SELECT session, number, state FROM tidelock_claim; SELECT id FROM tidelock_session";
+        let rows = "SELECT session, number, state FROM tidelock_claim; SELECT id FROM tidelock_session; \
+                    SELECT session FROM tidelock_bell";
         let left = run(&format!("USE {}; {rows}", self.database)).await;
         assert!(left.is_empty(), "{who} has left rows of nobody: {left:?}");
         run(&format!("DROP DATABASE {}", self.database)).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock_conformance::callers::namespace;
-use tidelock_mysql::{ErrorKind, MIGRATION, Options, Store};
+use tidelock_mysql::{ErrorKind, MIGRATION, Options, Store, lock_all_in};
 
 use crate::server::{client, run, url, url_of};
 
@@ -42,6 +42,31 @@ async fn the_grant_of_the_guide_is_enough_and_nothing_less_is() {
         run(&format!("GRANT {right} ON tidelock_least.* TO 'least'@'%'")).await;
     }
     run("DROP USER 'least'@'%'; DROP DATABASE tidelock_least").await;
+}
+
+/// The tables are in a database of their own, and the user of the transactions is another one.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_locks_inside_a_transaction_needs_two_tables_and_no_more() {
+    run(&format!(
+        "DROP DATABASE IF EXISTS tidelock_apart; CREATE DATABASE tidelock_apart; USE tidelock_apart; {MIGRATION} \
+         DROP DATABASE IF EXISTS shop; CREATE DATABASE shop; CREATE OR REPLACE USER 'shop'@'%'; \
+         GRANT ALL ON shop.* TO 'shop'@'%'; GRANT SELECT, UPDATE ON tidelock_apart.tidelock_slot TO 'shop'@'%'; \
+         GRANT SELECT ON tidelock_apart.tidelock_version TO 'shop'@'%'"
+    ))
+    .await;
+    let store = Store::open(&url_of("root", "tidelock_apart")).unwrap();
+    let (locks, other) =
+        (store.connect(Options::new()).await.unwrap(), store.connect(Options::new()).await.unwrap());
+    let pool = sqlx::mysql::MySqlPoolOptions::new().connect(&url_of("shop", "shop")).await.unwrap();
+    let mut transaction = pool.begin().await.unwrap();
+    lock_all_in(&*locks, &mut transaction, &["stock", "till"]).await.unwrap();
+    assert!(other.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
+    transaction.commit().await.unwrap();
+    other.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap();
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+    run("DROP DATABASE tidelock_apart; DROP DATABASE shop; DROP USER 'shop'@'%'").await;
 }
 
 #[tokio::test]
