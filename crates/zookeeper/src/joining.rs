@@ -25,6 +25,7 @@ enum Unfree {
 
 impl OpenSession {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
+        let _under_way = self.joins.begin(claim.id).await;
         match self.own_claims.begin(&claim.name, claim.id, self.nodes.bytes(claim)) {
             JoinStart::Void => Ok(Place::Gone),
             JoinStart::Full => Err(self.turned_away(claim, full())),

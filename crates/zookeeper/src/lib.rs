@@ -30,6 +30,7 @@ mod gathering;
 mod given_up;
 mod inspection;
 mod joining;
+mod joins;
 mod lease;
 mod leaving;
 mod link;

@@ -8,6 +8,7 @@ use tidelock_core::{Error, SessionId};
 use tokio::runtime::Handle;
 use zookeeper_client::Error as Said;
 
+use crate::joins::Joins;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
@@ -27,6 +28,7 @@ pub(crate) struct OpenSession {
     pub(crate) own_claims: OwnClaims,
     pub(crate) batcher: Batcher<Request>,
     pub(crate) searches: Searches,
+    pub(crate) joins: Joins,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) server_time: ServerTime,

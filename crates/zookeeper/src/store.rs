@@ -15,6 +15,7 @@ use crate::address::{Address, SERVERS_OWN};
 use crate::check::PATIENT;
 use crate::dial::{Dial, Dialled};
 use crate::given_up::GivenUp;
+use crate::joins::Joins;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
@@ -228,6 +229,7 @@ impl Backend for Store {
             own_claims: OwnClaims::of(id),
             batcher: Batcher::new(gathering::MOST),
             searches: Searches::default(),
+            joins: Joins::default(),
             clock,
             signals,
             server_time,

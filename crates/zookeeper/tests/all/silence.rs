@@ -124,32 +124,43 @@ async fn silences_of_long_ago_make_nobody_more_patient() {
         way.silence();
         mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
-    // On a busy machine any round may take long. Patience of two seconds would never be quicker than that.
-    let mut quickest = Duration::MAX;
-    for _ in 0..3 {
+    // Patience of two seconds would never be quicker than that.
+    one_of_three_takes_less_than(Duration::from_millis(1_950), async || {
         tokio::time::sleep(TTL + Duration::from_millis(100)).await;
         way.silence();
         let began = Instant::now();
         mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
-        quickest = quickest.min(began.elapsed());
-        if quickest < Duration::from_millis(1_950) {
-            return;
-        }
-    }
-    panic!("the quickest of three took {quickest:?}");
+        began.elapsed()
+    })
+    .await;
 }
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn who_closes_by_a_connection_that_has_died_closes() {
-    let way = Way::open().await;
-    let locks = connect(&way).await;
-    locks.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    way.silence();
-    let began = Instant::now();
-    locks.close().await.unwrap();
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    one_of_three_takes_less_than(SOON, async || {
+        let way = Way::open().await;
+        let locks = connect(&way).await;
+        locks.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        way.silence();
+        let began = Instant::now();
+        locks.close().await.unwrap();
+        began.elapsed()
+    })
+    .await;
+}
+
+/// On a busy machine anything may take long, but not each time.
+async fn one_of_three_takes_less_than(bound: Duration, timed: impl AsyncFn() -> Duration) {
+    let mut quickest = Duration::MAX;
+    for _ in 0..3 {
+        quickest = quickest.min(timed().await);
+        if quickest < bound {
+            return;
+        }
+    }
+    panic!("the quickest of three took {quickest:?}");
 }
 
 /// The reply has arrived, and waits to be polled.
