@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::site;
 
-const TTL: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(6);
 const WITHIN: Duration = Duration::from_millis(200);
 
 /// A client that holds a lock, and one that waits for it.
