@@ -10,7 +10,7 @@ use tidelock_redis::{Error, Locks, Options, State, Store};
 
 use crate::site;
 use crate::site::alone::Alone;
-use crate::site::cluster::{self, Cluster, ask, connect};
+use crate::site::cluster::{self, Cluster, ask, connect, try_connect};
 use crate::site::replicated::{Frozen, Replicated};
 use crate::site::wires::{Fault, Wires};
 use crate::site::{command, fake, hold, replicated};
@@ -79,8 +79,8 @@ async fn costs(store: Store, names: &[String], master: &str, others: &[String]) 
     let (locks, idle) = (store.connect(options()).await.unwrap(), store.connect(options()).await.unwrap());
     let guard = hold(&locks, &names[0]).await.unwrap();
     let own = hold(&idle, &names[1]).await.unwrap();
-    // Sentinels close the connections of the server that they make master.
-    let role = |other: &String| command("INFO replication").query::<String>(&mut connect(other));
+    // Sentinels close the connections of the server that they make master, new ones among them.
+    let role = |other: &String| command("INFO replication").query::<String>(&mut try_connect(other)?);
     let is_replica = |other: &&String| role(other).is_ok_and(|role| role.contains("role:slave"));
     let replicas = || others.iter().filter(is_replica).count();
     let before = replicas();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use redis::{Client, Connection, FromRedisValue};
+use redis::{Client, Connection, FromRedisValue, RedisResult};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{command, until};
@@ -67,8 +67,12 @@ fn owners_of_slots(nodes: &str) -> BTreeSet<Vec<String>> {
 }
 
 pub(crate) fn connect(address: &str) -> Connection {
+    try_connect(address).unwrap()
+}
+
+pub(crate) fn try_connect(address: &str) -> RedisResult<Connection> {
     let limit = Duration::from_secs(5);
-    Client::open(format!("redis://{address}")).unwrap().get_connection_with_timeout(limit).unwrap()
+    Client::open(format!("redis://{address}")).unwrap().get_connection_with_timeout(limit)
 }
 
 pub(crate) fn ask<T: FromRedisValue>(node: &mut Connection, words: &str) -> T {
