@@ -12,17 +12,21 @@ pub(crate) struct Backend {
     pub(crate) deployments: &'static [&'static str],
     /// Those of them whose servers keep a processor busy.
     pub(crate) busy: &'static [&'static str],
+    /// Those on which crowds of thousands are tried: what they show of a store's lines and of its client does not depend on
+    /// how many servers keep them.
+    pub(crate) crowded: &'static [&'static str],
     /// Deployments that only its own tests use.
     pub(crate) others: &'static [&'static str],
 }
 
 const BACKENDS: &[Backend] = &[
-    Backend { name: "memory", features: &[], deployments: &[], busy: &[], others: &[] },
+    Backend { name: "memory", features: &[], deployments: &[], busy: &[], crowded: &[], others: &[] },
     Backend {
         name: "redis",
         features: &["cluster"],
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
         busy: &["redis-cluster"],
+        crowded: &["redis", "redis-cluster"],
         others: &[],
     },
     Backend {
@@ -30,6 +34,7 @@ const BACKENDS: &[Backend] = &[
         features: &[],
         deployments: &["zookeeper", "zookeeper-ensemble"],
         busy: &["zookeeper-ensemble"],
+        crowded: &["zookeeper"],
         others: &["zookeeper-tls"],
     },
     Backend {
@@ -37,9 +42,17 @@ const BACKENDS: &[Backend] = &[
         features: &[],
         deployments: &["etcd", "etcd-cluster"],
         busy: &["etcd-cluster"],
+        crowded: &["etcd"],
         others: &["etcd-tls", "etcd-spare"],
     },
-    Backend { name: "mysql", features: &[], deployments: &["mariadb"], busy: &[], others: &["mariadb-tls"] },
+    Backend {
+        name: "mysql",
+        features: &[],
+        deployments: &["mariadb"],
+        busy: &[],
+        crowded: &["mariadb"],
+        others: &["mariadb-tls"],
+    },
 ];
 
 /// The backends with this name, or all of them for `all`.

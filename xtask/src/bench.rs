@@ -36,7 +36,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let selection: Vec<&str> = selection.iter().map(String::as_str).collect();
     let built = cargo::build_programs(&place::root()?, &selection, |_| true)?;
     let bench = built.first().ok_or("cargo built no benchmark")?;
-    let loan = deployment(backend, &args).map(Loan::of).transpose()?;
+    let loan = deployment(backend, &args).map(Loan::to_measure).transpose()?;
     let server = loan.as_ref().map(|loan| ["--url", loan.url()]).into_iter().flatten();
     let went_well = Call::new(&bench.executable).args(&args).args(server).interactive()?;
     Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -4,6 +4,7 @@
 //! toolchain in use. A cargo started from here must not see the package's, or build scripts look changed. It must see
 //! the toolchain's, or another cargo may run.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub(crate) fn artifacts(json_lines: &str) -> Vec<Artifact> {
 
 fn artifact(line: &str) -> Option<Artifact> {
     let message: JsonValue = line.parse().ok()?;
-    let message = message.get::<std::collections::HashMap<String, JsonValue>>()?;
+    let message = message.get::<HashMap<String, JsonValue>>()?;
     let executable = PathBuf::from(message.get("executable")?.get::<String>()?);
     let target = message.get("target")?;
     Some(Artifact {
@@ -68,6 +69,19 @@ fn artifact(line: &str) -> Option<Artifact> {
         is_test: *message.get("profile")?["test"].get::<bool>()?,
         executable,
     })
+}
+
+/// The names of what was compiled without an error, in the same output.
+pub(crate) fn compiled(json_lines: &str) -> BTreeSet<String> {
+    json_lines
+        .lines()
+        .filter_map(|line| {
+            let message: JsonValue = line.parse().ok()?;
+            let message = message.get::<HashMap<String, JsonValue>>()?;
+            let is_artifact = message.get("reason")?.get::<String>()? == "compiler-artifact";
+            is_artifact.then(|| message.get("target")?["name"].get::<String>().cloned())?
+        })
+        .collect()
 }
 
 /// Builds this selection, and returns the wanted programs.
@@ -121,5 +135,6 @@ mod tests {
         assert_eq!(found[0].executable, Path::new("/t/debug/deps/m-1"));
         assert_eq!((found[0].kind.as_str(), found[0].target.as_str()), ("lib", "tidelock_model"));
         assert!(found[0].is_test && found[0].folder == Path::new("/w/crates/model"));
+        assert_eq!(compiled(lines).into_iter().collect::<Vec<_>>(), ["dep", "tidelock_model"]);
     }
 }

@@ -35,7 +35,7 @@ Usage: cargo xtask conformance [--backend NAME] [--deployment NAME | --url URL] 
   --url URL          your own server, which is then not paused or killed; without it, servers are
                      started and stopped again
   --filter PART      only trials whose name contains this
-  --deep             larger crowds, more rounds: takes minutes
+  --deep             larger crowds, more rounds, and crowds on each deployment: takes minutes
   --real-time        memory alone: on the boot clock, as a server is tested; takes a minute
   --report FILE      the file for the JSON report; with several runs, each adds its name to the file name
   --seed N           replays the random choices of an earlier run
@@ -51,6 +51,8 @@ const PROGRAM: &str = "conformance";
 const TARGET: &str = "contract";
 /// Not optimized: trials wait more than they work, and in a new clone most of the time is the build.
 const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bin", PROGRAM];
+/// The suite's flag for large crowds.
+const DEEP: &str = "--deep";
 /// The suite's flag for a memory backend on the boot clock.
 pub(crate) const REAL_TIME: &str = "--real-time";
 /// The leases of a server run in real time, and the unoptimized suite is ten times slower: trials would time out.
@@ -97,7 +99,7 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
     let suite =
-        Suite::with(&workspace, &backends, if request.is_in_real_time() { IN_REAL_TIME } else { &[] })?;
+        Suite::with(&workspace, &backends, if request.passes_on(REAL_TIME) { IN_REAL_TIME } else { &[] })?;
     let went_well = if request.tells {
         suite.any()?.args(&request.others).interactive()?
     } else {
@@ -220,11 +222,13 @@ impl Suite {
         Ok(self.call(backend)?.args(url).arg("--report").arg(report))
     }
 
-    /// A run on servers started here. The call also gets the program that stops, pauses and starts them.
-    pub(crate) fn on_loan(&self, backend: &Backend, loan: &Loan, report: &Path) -> Result<Call> {
+    /// A run on servers started here. The call also gets the program that stops, pauses and starts them. Only when deep,
+    /// or where the backend says so, it has crowds of thousands.
+    pub(crate) fn on_loan(&self, backend: &Backend, loan: &Loan, report: &Path, deep: bool) -> Result<Call> {
         let call = self.on(backend, Some(loan.url()), report)?;
-        let call = call.arg("--control").arg(place::own_program()?);
-        Ok(call.args(["--deployment", loan.name()]))
+        let call = call.arg("--control").arg(place::own_program()?).args(["--deployment", loan.name()]);
+        let is_crowded = deep || backend.crowded.contains(&loan.name());
+        Ok(if is_crowded { call } else { call.arg("--without-crowds") })
     }
 
     /// The path of a run's report.
@@ -250,7 +254,7 @@ impl Request {
                 Long("url") => request.url = Some(flags.value()?.string()?),
                 Long("report") => request.report = Some(flags.value()?.into()),
                 Long("write-table") => request.write_table = true,
-                Long("deep") => request.others.push("--deep".into()),
+                Long("deep") => request.others.push(DEEP.into()),
                 Long("real-time") => request.others.push(REAL_TIME.into()),
                 Long("filter") => request.others.extend(["--filter".into(), flags.value()?]),
                 Long("seed") => request.others.extend(["--seed".into(), flags.value()?]),
@@ -267,8 +271,9 @@ impl Request {
         Ok(Some(request))
     }
 
-    fn is_in_real_time(&self) -> bool {
-        self.others.iter().any(|flag| flag == REAL_TIME)
+    /// Whether this flag is passed on to the suite.
+    fn passes_on(&self, flag: &str) -> bool {
+        self.others.iter().any(|other| other == flag)
     }
 
     fn tell(&mut self, what: &str) {
@@ -334,7 +339,7 @@ impl<'a> Run<'a> {
     fn play(&self, report: &Path) -> Result<Option<i32>> {
         let loan = self.deployment.map(Loan::of).transpose()?;
         let call = match &loan {
-            Some(loan) => self.suite.on_loan(self.backend, loan, report)?,
+            Some(loan) => self.suite.on_loan(self.backend, loan, report, self.request.passes_on(DEEP))?,
             None => self.suite.on(self.backend, self.request.url.as_deref(), report)?,
         };
         call.args(&self.request.others).interactive_code()

@@ -40,7 +40,7 @@ Tidelock's tasks.
 Usage: cargo xtask <COMMAND> [--help]
 
 Commands:
-  test         run all tests and checks, cheapest failures first
+  test         run all tests and checks
   loom         explore the interleavings of core and memory
   setup        install what is missing: toolchains, servers, tools
   servers      start, stop or show the servers for tests of the backends

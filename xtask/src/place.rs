@@ -81,3 +81,10 @@ pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
     }
     files
 }
+
+/// The text of all that a package compiles as its library: its `src`.
+pub(crate) fn sources_of(package: &Path) -> Result<String> {
+    let files = files_below(&package.join("src"));
+    let sources = files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
+    sources.map(|file| fs::read_to_string(file).when(|| format!("read {}", file.display()))).collect()
+}

@@ -33,16 +33,9 @@ Usage: cargo xtask simulate [--stores WHICH] [--seed N] [--for TIME | --worlds N
   --twice       plays each world twice, and compares the histories
   --world FILE  a world that was saved with a broken history, or written by hand";
 
-/// What is compiled, and how: the suite is large, and only its checker runs here.
-const SELECTION: [&str; 7] = [
-    "--release",
-    "--package",
-    "tidelock-simulation",
-    "--config",
-    "profile.release.package.tidelock-conformance.opt-level=1",
-    "--config",
-    "profile.release.debug=0",
-];
+/// What is compiled, and how.
+const SELECTION: [&str; 5] =
+    ["--release", "--package", "tidelock-simulation", "--config", "profile.release.debug=0"];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let mut call = Vec::new();
@@ -60,33 +53,37 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let program = build(&Workspace::load()?)?;
-    let went_well = Call::new(program).args(call).interactive()?;
+    let simulation = build(&Workspace::load()?)?;
+    let went_well = Call::new(simulation.program).args(call).interactive()?;
     Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The program that simulates.
-pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) struct Simulation {
+    pub(crate) program: PathBuf,
+    /// Whether clippy, or the compiler, had something to say about what only the simulation compiles.
+    pub(crate) has_warnings: bool,
+}
+
+/// Builds it by clippy, which compiles as rustc does: for its lints alone everything would be read a second time.
+pub(crate) fn build(workspace: &Workspace) -> Result<Simulation> {
     let target = workspace.target.join("simulation");
-    let built = cargo(workspace, "build").show(Show::Stderr).run()?;
-    if !built.success() {
-        return Err("the simulation does not build; see cargo's errors above".into());
-    }
-    Ok(target.join("release/simulate").with_extension(std::env::consts::EXE_EXTENSION))
-}
-
-/// Clippy over what only the simulation compiles.
-pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
-    let call = cargo(workspace, "clippy").args(["--", "-D", "warnings"]);
-    call.show(Show::Everything).run()?.required().map(drop)
-}
-
-fn cargo(workspace: &Workspace, command: &str) -> Call {
     let call = cargo::call(&workspace.root)
         .without_env("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "--cfg tidelock_simulation --cfg tokio_unstable")
-        .env("CARGO_TARGET_DIR", workspace.target.join("simulation"));
-    call.arg(command).args(SELECTION)
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CARGO_TARGET_DIR", &target);
+    let built = call.arg("build").args(SELECTION).show(Show::Stderr).run()?;
+    if !built.success() {
+        return Err("the simulation does not build; see cargo's errors above".into());
+    }
+    let program = target.join("release/simulate").with_extension(std::env::consts::EXE_EXTENSION);
+    Ok(Simulation { program, has_warnings: has_warnings(&built.text) })
+}
+
+/// Cargo says it again for what it has built before.
+fn has_warnings(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("warning:"))
 }
 
 /// A time as in `90s`, `20m`, `8h`, in seconds.
@@ -111,5 +108,11 @@ mod tests {
         assert_eq!(seconds("90s").unwrap(), 90);
         assert_eq!(seconds("20m").unwrap(), 1_200);
         assert!(seconds("90").is_err() && seconds("").is_err() && seconds("xs").is_err());
+    }
+
+    #[test]
+    fn a_warning_among_cargos_lines_is_seen() {
+        assert!(has_warnings("   Compiling a v0.1.0\nwarning: unused import: `b`\n --> c.rs:1:5\n"));
+        assert!(!has_warnings("   Compiling warning: v0.1.0\n    Finished `release` profile\n"));
     }
 }

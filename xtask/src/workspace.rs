@@ -86,12 +86,18 @@ impl Workspace {
         }
     }
 
-    /// The oldest Rust for a library with all of its features: another library, which a feature adds, may need a newer
-    /// one than it promises.
-    pub(crate) fn rust_for_all_features(&self, library: &Package) -> Option<String> {
-        let added = library.own_dependencies().filter_map(|name| self.package(name).ok());
-        let added = added.filter_map(|package| self.rust_for_all_features(package));
-        added.chain(library.oldest_rust()).max_by_key(|rust| numbers(rust))
+    /// The features of a library that compile with the oldest Rust that it promises, in a fixed order: another library,
+    /// which a feature adds, may need a newer one.
+    pub(crate) fn features_for_oldest_rust<'a>(&self, library: &'a Package) -> Vec<&'a str> {
+        let promised = library.oldest_rust().map(|rust| numbers(&rust));
+        let allows = |needed: &str| {
+            let needed = self.package(needed).ok().and_then(Package::oldest_rust);
+            needed.is_none_or(|rust| Some(numbers(&rust)) <= promised)
+        };
+        let mut features: Vec<&str> = library.features.keys().map(String::as_str).collect();
+        features.retain(|feature| library.needed_by(feature).into_iter().all(allows));
+        features.sort_unstable();
+        features
     }
 
     /// The toolchain that rust-toolchain.toml pins.
@@ -137,6 +143,19 @@ impl Package {
     /// Its dependencies outside tests.
     pub(crate) fn product_dependencies(&self) -> impl Iterator<Item = &Dependency> {
         self.dependencies.iter().filter(|dependency| !dependency.for_tests_only)
+    }
+
+    /// The packages that a feature needs: those that it adds, and those that it turns on a feature of.
+    fn needed_by(&self, feature: &str) -> Vec<&str> {
+        let mut needed = Vec::new();
+        for part in self.features.get(feature).into_iter().flatten() {
+            match part.strip_prefix("dep:").or(part.split_once('/').map(|(package, _)| package)) {
+                Some(package) if package.ends_with('?') => {} // only if another feature adds it
+                Some(package) => needed.push(package),
+                None => needed.extend(self.needed_by(part)),
+            }
+        }
+        needed
     }
 
     /// The other packages of this workspace that its users get with it.
@@ -199,7 +218,8 @@ mod tests {
     const METADATA: &str = r#"{"target_directory": "/build", "packages": [
         {"name": "tidelock", "version": "0.1.0", "manifest_path": "/w/crates/core/Cargo.toml", "publish": null,
          "license": "MIT", "keywords": [], "rust_version": "1.88",
-         "features": {"default": [], "tls": ["dep:rustls"]},
+         "features": {"default": ["tls"], "tls": ["dep:rustls"], "weak": ["tidelock-mysql?/x"],
+                      "mysql": ["dep:tidelock-mysql"], "mysql-x": ["tls", "mysql"], "x": ["tidelock-mysql/x"]},
          "targets": [{"name": "tidelock", "kind": ["lib"]}, {"name": "first", "kind": ["example"]}],
          "dependencies": [{"name": "tidelock-model", "kind": null, "optional": false},
                           {"name": "tidelock-mysql", "kind": null, "optional": true},
@@ -219,7 +239,7 @@ mod tests {
         let core = workspace.package("tidelock").unwrap();
         assert_eq!(core.own_dependencies().collect::<Vec<_>>(), ["tidelock-model", "tidelock-mysql"]);
         assert_eq!(core.oldest_rust().unwrap(), "1.88.0");
-        assert_eq!(workspace.rust_for_all_features(core).unwrap(), "1.100.0");
+        assert_eq!(workspace.features_for_oldest_rust(core), ["default", "tls", "weak"]);
         assert_eq!(core.features["tls"], ["dep:rustls"]);
         assert_eq!(core.examples, ["first"]);
         assert!(core.states("license") && !core.states("keywords") && !core.states("description"));

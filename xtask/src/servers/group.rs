@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::clock;
+use super::life::Life;
 use super::port;
 use super::process::{self, Process};
 use super::recipe::Recipe;
@@ -19,14 +20,15 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub(super) struct Group {
     home: PathBuf,
     state: State,
+    pub(super) life: Life,
 }
 
 impl Group {
-    pub(super) fn new(home: &Path, name: &str) -> Result<Self> {
+    pub(super) fn new(home: &Path, name: &str, life: Life) -> Result<Self> {
         let folder = place::fresh_folder(name)?;
         let state = State { name: name.to_owned(), folder, ..State::default() };
         state.save(home)?;
-        Ok(Self { home: home.to_owned(), state })
+        Ok(Self { home: home.to_owned(), state, life })
     }
 
     /// The folder of files that all deployments share.

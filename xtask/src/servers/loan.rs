@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::{Deployment, clock, end, find, home, known, lock, lock_file, running, start, stop};
+use super::{Deployment, Life, clock, end, find, home, known, lock, lock_file, running, start, stop};
 use crate::trouble::{Result, While};
 
 #[derive(Debug)]
@@ -21,7 +21,16 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
+    /// For tests.
     pub(crate) fn of(name: &str) -> Result<Self> {
+        Self::started(name, Life::Short)
+    }
+
+    pub(crate) fn to_measure(name: &str) -> Result<Self> {
+        Self::started(name, Life::Long)
+    }
+
+    fn started(name: &str, life: Life) -> Result<Self> {
         let (home, deployment) = (home()?, find(name)?);
         let _alone = turn(&home.join(format!("{name}.loan")), name)?;
         let _at_work = lock(&home)?;
@@ -29,7 +38,7 @@ impl Loan {
         if !ran_before {
             end(&home, deployment)?;
         }
-        start(&home, deployment)?;
+        start(&home, deployment, life)?;
         let mut state = known(&home, deployment)?;
         for process in &state.processes {
             clock::heal(process)?;

@@ -13,6 +13,7 @@ mod clock;
 mod door;
 mod etcd;
 mod group;
+mod life;
 mod loan;
 mod mariadb;
 mod port;
@@ -34,6 +35,7 @@ use lexopt::prelude::*;
 
 use self::act::Act;
 use self::group::Group;
+use self::life::Life;
 pub(crate) use self::loan::Loan;
 use self::state::State;
 use crate::place;
@@ -153,7 +155,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match (verb.as_str(), words.as_slice()) {
-        ("start", names) => for_each(names, start),
+        ("start", names) => for_each(names, |home, deployment| start(home, deployment, Life::Long)),
         ("stop", names) => for_each(names, stop),
         ("status", names) => for_each(names, status),
         ("members", [name]) => members(&home()?, find(name)?).map(|()| ExitCode::SUCCESS),
@@ -216,7 +218,7 @@ fn lock_file(path: &Path) -> Result<File> {
     File::open(path).when(|| format!("open {}", path.display()))
 }
 
-fn start(home: &Path, deployment: &Deployment) -> Result<()> {
+fn start(home: &Path, deployment: &Deployment, life: Life) -> Result<()> {
     if let Some(state) = running(home, deployment)? {
         println!("{}: runs at {}", deployment.name, state.url);
         return Ok(());
@@ -229,7 +231,7 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
     }
     (deployment.needs)()?;
     let began = Instant::now();
-    let url = deployment.launch(home)?;
+    let url = deployment.launch(home, life)?;
     let took = began.elapsed().as_secs_f32();
     progress::say(&format!("{}: started at {url} ({took:.1} s)", deployment.name));
     Ok(())
@@ -288,9 +290,9 @@ fn known(home: &Path, deployment: &Deployment) -> Result<State> {
 }
 
 impl Deployment {
-    fn launch(&self, home: &Path) -> Result<String> {
+    fn launch(&self, home: &Path, life: Life) -> Result<String> {
         for left in (0..TRIES).rev() {
-            let mut group = Group::new(home, self.name)?;
+            let mut group = Group::new(home, self.name, life)?;
             match (self.launch)(&mut group) {
                 Ok(url) => return group.keep(url),
                 Err(trouble) => {

@@ -16,9 +16,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::trouble::{Result, While};
 
 const FIRST: u16 = 11_000;
-const COUNT: u16 = 11_000;
+const COUNT: u16 = 10_000;
 /// The distance between the port of a Redis cluster node and its bus port.
 const BUS: u16 = 10_000;
+// Bus ports have no reservations, so none may be a port that is given out.
+const _: () = assert!(COUNT <= BUS);
 
 /// `N` different free ports, reserved for the deployment with this folder.
 pub(super) fn free<const N: usize>(folder: &Path) -> Result<[u16; N]> {
@@ -30,7 +32,7 @@ pub(super) fn free<const N: usize>(folder: &Path) -> Result<[u16; N]> {
     for port in &mut ports {
         *port = loop {
             let candidate = candidates.next();
-            let candidate = candidate.ok_or("no free port is left on 127.0.0.1 between 11000 and 22000")?;
+            let candidate = candidate.ok_or("no free port is left on 127.0.0.1 between 11000 and 21000")?;
             // Reserved first: the check itself listens for a moment.
             if reserve(candidate, folder)? && is_free(candidate) {
                 break candidate;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::cable::Peer;
 use super::certificates::{self, Certificates};
 use super::group::Group;
+use super::life::Life;
 use super::{cable, wire};
 use crate::place;
 use crate::setup::packages::{find, need};
@@ -35,6 +36,9 @@ const CONTAINERS: [&str; 2] =
 /// Do not wait for the disk: three servers on one disk are slower than a real ensemble, and on a shared machine one
 /// flush may take seconds. Written data are lost only if the whole machine dies.
 const NO_DISK: &str = "-Dzookeeper.forceSync=no";
+
+/// In some minutes, Java's optimising compiler uses more of the processors than its code saves: a third of all.
+const QUICKLY_COMPILED: &str = "-XX:TieredStopAtLevel=1";
 
 /// Only this connection factory supports TLS.
 const WITH_TLS: &str = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n";
@@ -110,6 +114,9 @@ fn start(group: &mut Group, peer: &Peer, port: u16, id: u16, more: &str) -> Resu
     place::write(&folder.join("log4j.properties"), LOGGING)?;
     let mut command = Command::new(need("java", "zookeeper")?);
     command.current_dir(&folder).args(["-Xmx256m", "-XX:+UseSerialGC", NO_DISK]).args(CONTAINERS);
+    if group.life == Life::Short {
+        command.arg(QUICKLY_COMPILED);
+    }
     command.args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"]).arg(class_path(&folder)?);
     command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&config);
     peer.equip(group.home(), &mut command)?;

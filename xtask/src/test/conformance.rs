@@ -13,7 +13,6 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     for backend in backend::called("all")?.iter().filter(|backend| !backend.has_servers()) {
         let call = suite.on(backend, None, &suite.report(backend.name))?;
         contract::play(job, backend.name, job.in_full(call), tally)?;
-        job.reports.borrow_mut().insert(backend.name);
         let lingering = format!("{} with a linger of {LINGER} ms", backend.name);
         let call = suite.on(backend, None, &suite.report("lingering"))?.args(["--linger", LINGER]);
         contract::play(job, &lingering, job.in_full(call), tally)?;

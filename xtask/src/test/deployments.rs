@@ -34,12 +34,9 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         |(backend, name)| play(suite, backend, name, deep, limit),
         |(_, name), outcome| {
             let told = outcome.and_then(|outcome| contract::tell(name, &outcome, tally));
-            match told {
-                Ok(()) => drop(job.reports.borrow_mut().insert(name)),
-                Err(trouble) => {
-                    println!("{trouble}"); // the others continue
-                    tally.fail(format!("the contract on {name}: {}", trouble.first_line()));
-                }
+            if let Err(trouble) = told {
+                println!("{trouble}"); // the others continue
+                tally.fail(format!("the contract on {name}: {}", trouble.first_line()));
             }
         },
     );
@@ -48,6 +45,6 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
 
 fn play(suite: &Suite, backend: &Backend, name: &str, deep: bool, limit: Duration) -> Result<Outcome> {
     let loan = Loan::of(name)?;
-    let call = suite.on_loan(backend, &loan, &suite.report(name))?;
+    let call = suite.on_loan(backend, &loan, &suite.report(name), deep)?;
     super::in_full(call, deep).limit(limit).run()
 }

@@ -19,13 +19,16 @@ const INVARIANTS: &[(&str, Check)] = &[
     ("core depends on no backend, except in its tests", core_names_no_backend),
     ("no backend depends on another", backends_are_strangers),
     (
-        "a backend depends on core, and on the suite and the benchmark in its tests at most",
+        "a backend depends on core, and on the suite, the checker and the benchmark in its tests at most",
         backends_stand_on_core,
     ),
     ("no backend names a guard", backends_know_no_guard),
-    ("a store is one room: the suite and the benchmark name no store but memory", stores_are_rooms),
+    (
+        "a store is one room: the suite, the checker and the benchmark name no store but memory",
+        stores_are_rooms,
+    ),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
-    ("the playground depends on the model alone", playground_needs_the_model_alone),
+    ("the playground and the checker of histories depend on the model alone", model_is_enough),
     ("no file or folder has a catch-all name", no_drawers),
     ("no circle among the files of a crate", no_circles),
     ("every crate inherits the workspace's lints", lints_are_inherited),
@@ -38,13 +41,16 @@ const BACKENDS: [&str; 5] =
     ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
 
 /// The crates that test and measure backends, and core over them.
-const ABOVE_BACKENDS: [&str; 3] = ["tidelock-conformance", "tidelock-bench", "tidelock-simulation"];
+const ABOVE_BACKENDS: [&str; 4] = [CHECKER, "tidelock-conformance", "tidelock-bench", "tidelock-simulation"];
 
 /// Those of them that know no store but memory. The simulation plays a backend on servers of its own.
-const WITHOUT_STORES: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
+const WITHOUT_STORES: [&str; 3] = [CHECKER, "tidelock-conformance", "tidelock-bench"];
+
+/// The checker of histories: whoever records some can use it, without core or a store.
+const CHECKER: &str = "tidelock-history";
 
 /// The crates whose files import each other in no circle.
-const WITHOUT_CIRCLES: [&str; 12] = [
+const WITHOUT_CIRCLES: [&str; 13] = [
     "tidelock-model",
     "tidelock-core",
     "tidelock-memory",
@@ -52,6 +58,7 @@ const WITHOUT_CIRCLES: [&str; 12] = [
     "tidelock-zookeeper",
     "tidelock-etcd",
     "tidelock-mysql",
+    "tidelock-history",
     "tidelock-conformance",
     "tidelock-bench",
     "tidelock-simulation",
@@ -177,9 +184,10 @@ fn xtask_is_alone(workspace: &Workspace) -> Result<(), String> {
     own.map_or(Ok(()), |dependency| Err(format!("it depends on {}", dependency.name)))
 }
 
-fn playground_needs_the_model_alone(workspace: &Workspace) -> Result<(), String> {
+fn model_is_enough(workspace: &Workspace) -> Result<(), String> {
     let playground = workspace.root.join("playground");
-    for package in workspace.packages.iter().filter(|package| package.dir.starts_with(&playground)) {
+    let is_meant = |package: &&Package| package.name == CHECKER || package.dir.starts_with(&playground);
+    for package in workspace.packages.iter().filter(is_meant) {
         if let Some(other) = package.own_dependencies().find(|name| *name != "tidelock-model") {
             return Err(format!("{} depends on {other}", package.name));
         }

@@ -1,4 +1,4 @@
-//! Runs steps that only compile while others mostly wait.
+//! Runs steps that only compute while others mostly wait.
 //!
 //! They are a process of their own, which gets a processor when nobody else wants it. What it prints is printed when it
 //! has ended, and its score is added.

@@ -1,9 +1,10 @@
-//! `cargo xtask test`: all tests and checks, cheapest failures first.
+//! `cargo xtask test`: all tests and checks.
 //!
 //! A step counts its units in the tally, and continues after a failure. If it cannot do its work it returns an error,
 //! which counts as one failure. What the chosen steps need is installed before the first of them, or the run ends there,
 //! with the line to type. Only a failed build ends the run early, because no later step could say more. Steps that only
-//! compile run beside those that mostly wait. The last line is the score alone.
+//! compute run beside those that mostly wait: a run is as long as the processors are busy. The last line is the score
+//! alone.
 
 mod circles;
 mod conformance;
@@ -29,10 +30,9 @@ mod storm;
 mod table;
 mod unit;
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -40,6 +40,7 @@ use meanwhile::Meanwhile;
 use package::Packages;
 
 use crate::call::Call;
+use crate::cargo::Artifact;
 use crate::conformance::Suite;
 use crate::loom::Exploration;
 use crate::progress;
@@ -50,7 +51,7 @@ use crate::trouble::Result;
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
-Runs all tests and checks, cheapest failures first. The last line is the score.
+Runs all tests and checks. The last line is the score.
 
 Usage: cargo xtask test [--deep] [--only STEP]… [--list]
 
@@ -64,8 +65,10 @@ struct Job {
     deep: bool,
     /// The conformance suite, built when a step first needs it.
     suite: OnceCell<Suite>,
-    /// What the whole contract was run on: backends without a server, and deployments. The suite has their reports.
-    reports: RefCell<BTreeSet<&'static str>>,
+    /// The test programs of all packages, found when a step first needs them.
+    test_programs: OnceCell<Vec<Artifact>>,
+    /// When it began: older reports of the suite are another run's.
+    began: SystemTime,
     /// The libraries' packages, made when a step first needs them.
     packages: OnceCell<Packages>,
 }
@@ -81,6 +84,13 @@ impl Job {
             let _ = self.suite.set(Suite::among_all(&self.workspace)?);
         }
         self.suite.get().ok_or_else(|| "the suite is not built".into())
+    }
+
+    fn test_programs(&self) -> Result<&[Artifact]> {
+        if self.test_programs.get().is_none() {
+            let _ = self.test_programs.set(servers::programs(&self.workspace)?);
+        }
+        self.test_programs.get().map(Vec::as_slice).ok_or_else(|| "the tests are not built".into())
     }
 
     fn packages(&self) -> Result<&Packages> {
@@ -105,10 +115,11 @@ impl Job {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
     Uses,
-    /// It mostly waits for leases to end, and it knows when the machine itself stood still: it extends its bounds by that.
+    /// It mostly waits: for leases to end, for servers and for disks.
     Waits,
-    /// It compiles, and no other step needs the result. It may run beside steps that wait.
-    Compiles,
+    /// It compiles or explores: no other step needs the result, and no clock outside of it judges it. It runs beside
+    /// steps that wait.
+    Computes,
 }
 
 struct Step {
@@ -140,68 +151,79 @@ const STEPS: &[Step] = &[
     step("format", "cargo fmt has nothing to change", format::run)
         .with(&[Need::Rust(RustPart::Component("rustfmt"))]),
     step("invariants", "promises of docs/ARCHITECTURE.md that the source text can show", invariants::run),
-    step("lints", "clippy over all targets and features, with warnings as errors", lints::run)
-        .with(&[Need::Rust(RustPart::Component("clippy")), Need::Protoc]),
     Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) }
         .with(&[Need::Processes, Need::Protoc]),
-    step("rustdoc", "the documentation builds without a warning", rustdoc::run).with(&[Need::Protoc]),
+    step("storm", "half a minute of random load and faults on each deployment", storm::run)
+        .with(&[Need::Processes, Need::Servers, Need::Protoc])
+        .that(Load::Waits),
+    step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
+        .with(&[Need::Processes, Need::Servers, Need::Protoc])
+        .that(Load::Waits),
+    // They wait, too, but their bounds are not extended, and nothing plays them again, when processors are short.
+    step("servers", "the backends' own tests, on servers started for them", servers::run)
+        .with(&[Need::Processes, Need::Servers, Need::Protoc]),
+    // First what is quick to fail, and what has a target folder of its own.
+    step(
+        "conformance",
+        "the contract on memory under a turned clock, and proof that the suite catches broken backends",
+        conformance::run,
+    )
+    .with(&[Need::Processes, Need::Protoc])
+    .that(Load::Computes),
     step(
         "rule-faults",
         "each seeded fault of the rule is caught by the check meant for it",
         rule_faults::run,
-    ),
-    step("loom", "interleavings of core and memory, and the seeded faults they must catch", loom),
+    )
+    .that(Load::Computes),
+    step("loom", "interleavings of core and memory, and the seeded faults they must catch", loom)
+        .that(Load::Computes),
     step(
         "simulation",
         "half a minute of clients' lives under a turned clock, and the faults that it must find",
         simulation::run,
-    ),
-    step(
-        "conformance",
-        "the contract on memory, and proof that the suite catches broken backends",
-        conformance::run,
     )
-    .with(&[Need::Processes, Need::Protoc])
-    .that(Load::Waits),
-    // What delays a storm is just another fault for it.
-    step("storm", "half a minute of random load and faults on each deployment", storm::run)
-        .with(&[Need::Processes, Need::Servers, Need::Protoc])
-        .that(Load::Waits),
-    // It waits too, but its servers must answer in time: with a compiler beside them, leases ended on a slow machine.
-    step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
-        .with(&[Need::Processes, Need::Servers, Need::Protoc]),
-    step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Processes, Need::Servers, Need::Protoc]),
-    step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
-    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers, Need::Protoc]),
-    step("playground", "the playground in a real browser: every lesson, links, keys, accessibility, sizes", playground::run)
-        .with(&[Need::Rust(RustPart::Target(rust::WEB)), Need::Processes, Need::Browser]),
-    // First what has a target folder of its own: the others would block the steps beside them.
+    .with(&[Need::Rust(RustPart::Component("clippy"))])
+    .that(Load::Computes),
+    step("lints", "clippy over all targets and features, with warnings as errors", lints::run)
+        .with(&[Need::Rust(RustPart::Component("clippy")), Need::Protoc])
+        .that(Load::Computes),
+    step("rustdoc", "the documentation builds without a warning", rustdoc::run)
+        .with(&[Need::Protoc])
+        .that(Load::Computes),
     step(
         "package",
-        "cargo can package the libraries together, and each compiles from its package with the oldest Rust it promises",
+        "cargo can package the libraries together, and they compile from their packages with the oldest Rust they promise",
         package::run,
     )
     .with(&[Need::Rust(RustPart::Oldest), Need::Protoc])
-    .that(Load::Compiles),
+    .that(Load::Computes),
     step(
         "pages",
         "every code block of README.md and docs/guide builds with the packages and runs",
         pages::run,
     )
     .with(&[Need::Protoc])
-    .that(Load::Compiles),
-    step("features", "the libraries build without a warning with each feature alone", features::run)
+    .that(Load::Computes),
+    step("features", "each library builds alone, from its package, without a warning: with each feature, and without", features::run)
         .with(&[Need::Rust(RustPart::Component("clippy")), Need::Protoc])
-        .that(Load::Compiles),
-    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems)
+        .that(Load::Computes),
+    step(
+        "platforms",
+        "the model compiles for the web, and the libraries that depend on the system for macOS and Windows",
+        platforms::systems,
+    )
         .with(&[
             Need::Rust(RustPart::Target(rust::WEB)),
             Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
             Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
             Need::Protoc,
         ])
-        .that(Load::Compiles),
+        .that(Load::Computes),
+    step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
+    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers, Need::Protoc]),
+    step("playground", "the playground in a real browser: every lesson, links, keys, accessibility, sizes", playground::run)
+        .with(&[Need::Rust(RustPart::Target(rust::WEB)), Need::Processes, Need::Browser]),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -237,7 +259,8 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
         workspace,
         deep,
         suite: OnceCell::new(),
-        reports: RefCell::default(),
+        test_programs: OnceCell::new(),
+        began: SystemTime::now(),
         packages: OnceCell::new(),
     };
     let times = run_steps(&job, &chosen, tally);
@@ -248,11 +271,11 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Runs these steps, and returns how long each took. Those that only compile begin with the first that waits, and end
+/// Runs these steps, and returns how long each took. Those that only compute begin with the first that waits, and end
 /// before the next that uses the processors.
 fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(String, Duration)> {
     let is_idle = steps.iter().any(|step| step.load == Load::Waits);
-    let is_beside = |step: &&Step| is_idle && step.load == Load::Compiles;
+    let is_beside = |step: &&Step| is_idle && step.load == Load::Computes;
     let (mut beside, in_turn): (Vec<&Step>, Vec<&Step>) = steps.iter().copied().partition(is_beside);
     let mut meanwhile: Option<Meanwhile> = None;
     let mut times = Vec::new();
@@ -260,6 +283,7 @@ fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(String, Dura
         if step.load == Load::Waits && !beside.is_empty() {
             // What the steps that wait use is built now: later they would wait for cargo's lock. They tell the errors.
             let _ = job.suite();
+            let _ = job.test_programs();
             match Meanwhile::begin(job, &std::mem::take(&mut beside)) {
                 Ok(begun) => meanwhile = Some(begun),
                 Err(trouble) => tally.fail(trouble.to_string()),

@@ -1,9 +1,10 @@
 //! The code that readers copy: every `rust` block of README.md, docs/guide and the crates' own README.md.
 //!
-//! A new crate is written outside the workspace, with the libraries' packages and tokio as dependencies, like a
-//! reader's crate. Each block becomes one of its programs, and is built and run. A block without `main` is put into an
-//! async one that may use `?`. Pages show whole programs or such bodies, because lines hidden by `# ` are hidden only
-//! on docs.rs. `rust,no_run` is only built, `rust,ignore` is refused, and other languages are skipped.
+//! New crates are written outside the workspace, with tokio and the packages that the blocks name as dependencies, like a
+//! reader's crate. Each block becomes a program of one of them, and is built and run. A block without `main` is put into
+//! an async one that may use `?`. Pages show whole programs or such bodies, because lines hidden by `# ` are hidden only
+//! on docs.rs. `rust,no_run` is only checked, as rustdoc does, in a crate of its own: they name a server's backend or the
+//! suite, which are then not built. What such a block does is run as an example. `rust,ignore` is refused, and other languages are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +12,21 @@ use std::time::Duration;
 
 use super::Job;
 use super::fence::{self, Block};
+use super::package::Packages;
 use crate::call::{Call, Show};
 use crate::cargo;
 use crate::place;
 use crate::tally::Tally;
 use crate::trouble::{Result, While};
+use crate::workspace::Package;
 
-const CRATE: &str = "tidelock-pages";
+/// The crate of the blocks that run, and that of the others.
+const RUNNING: &str = "tidelock-pages";
+const SHOWN: &str = "tidelock-shown-pages";
+/// What the pages tell their readers to turn on. With more, tokio and all that uses it would take longer to build.
+const TOKIO: &str = "\"macros\", \"rt-multi-thread\", \"time\"";
 const LIMIT: Duration = Duration::from_secs(60);
+const UNBUILT: &str = "it does not build; see the compiler's errors above";
 
 /// A block that becomes a program.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,6 +36,13 @@ struct Program {
     origin: String,
     source: String,
     runs: bool,
+}
+
+impl Program {
+    /// Whether it uses this package.
+    fn names(&self, package: &str) -> bool {
+        self.source.contains(&format!("{}::", package.replace('-', "_")))
+    }
 }
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
@@ -42,21 +57,39 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         return Err("README.md and docs/guide show no Rust".into());
     }
     let packages = job.packages()?;
-    write_crate(job, &packages.member(CRATE), &programs)?;
-    let call = packages.cargo("build").args(["--package", CRATE, "--bins", "--keep-going"]);
-    let built = call.arg("--message-format=json-render-diagnostics").show(Show::Stderr).run()?;
-    let artifacts = cargo::artifacts(&built.stdout);
-    for program in &programs {
-        let binary = artifacts.iter().find(|artifact| artifact.target == program.name);
-        match try_out(program, binary.map(|artifact| artifact.executable.as_path())) {
-            Ok(()) => tally.pass(1),
-            Err(trouble) => {
-                println!("FAILED {}: {trouble}", program.origin);
-                tally.fail(format!("code block {}", program.origin));
-            }
-        }
+    let (running, shown): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.runs);
+    write_crate(job, &packages.member(RUNNING), RUNNING, &running)?;
+    write_crate(job, &packages.member(SHOWN), SHOWN, &shown)?;
+    let built = cargo::artifacts(&compile(packages, "build", RUNNING)?);
+    for program in &running {
+        let binary = built.iter().find(|artifact| artifact.target == program.name);
+        report(program, try_out(binary.map(|artifact| artifact.executable.as_path())), tally);
+    }
+    let checked = cargo::compiled(&compile(packages, "check", SHOWN)?);
+    for program in &shown {
+        let is_well = checked.contains(&program.name);
+        report(program, if is_well { Ok(()) } else { Err(UNBUILT.into()) }, tally);
     }
     Ok(())
+}
+
+/// What cargo says about the programs of this crate, as JSON.
+fn compile(packages: &Packages, verb: &str, name: &str) -> Result<String> {
+    let call = packages.cargo(verb).args(["--package", name, "--bins", "--keep-going"]);
+    Ok(call.arg("--message-format=json-render-diagnostics").show(Show::Stderr).run()?.stdout)
+}
+
+fn report(program: &Program, outcome: Result<()>, tally: &mut Tally) {
+    match outcome {
+        Ok(()) => {
+            println!("ok {}{}", program.origin, if program.runs { "" } else { " (checked)" });
+            tally.pass(1);
+        }
+        Err(trouble) => {
+            println!("FAILED {}: {trouble}", program.origin);
+            tally.fail(format!("code block {}", program.origin));
+        }
+    }
 }
 
 /// README.md, the guide, and the README.md of each crate, which a registry shows.
@@ -119,12 +152,13 @@ fn whole(body: &str) -> String {
     )
 }
 
-fn write_crate(job: &Job, dir: &Path, programs: &[Program]) -> Result<()> {
+fn write_crate(job: &Job, dir: &Path, name: &str, programs: &[&Program]) -> Result<()> {
     let mut manifest = format!(
-        "[package]\nname = \"{CRATE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-         tokio = {{ version = \"1\", features = [\"full\"] }}\n",
+        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+         tokio = {{ version = \"1\", features = [{TOKIO}] }}\n",
     );
-    for library in job.workspace.libraries() {
+    let is_named = |library: &&Package| programs.iter().any(|program| program.names(&library.name));
+    for library in job.workspace.libraries().filter(is_named) {
         manifest.push_str(&format!("{} = \"{}\"\n", library.name, library.version));
     }
     place::write(&dir.join("Cargo.toml"), &manifest)?;
@@ -134,17 +168,11 @@ fn write_crate(job: &Job, dir: &Path, programs: &[Program]) -> Result<()> {
     Ok(())
 }
 
-fn try_out(program: &Program, binary: Option<&Path>) -> Result<()> {
-    let binary = binary.ok_or("it does not build; see the compiler's errors above")?;
-    if !program.runs {
-        println!("ok {} (built)", program.origin);
-        return Ok(());
-    }
-    let outcome = Call::new(binary).limit(LIMIT).run()?;
+fn try_out(binary: Option<&Path>) -> Result<()> {
+    let outcome = Call::new(binary.ok_or(UNBUILT)?).limit(LIMIT).run()?;
     if !outcome.success() {
         return Err(format!("{}\n{}", outcome.trouble(), outcome.tail(20)).into());
     }
-    println!("ok {}", program.origin);
     Ok(())
 }
 
@@ -167,6 +195,12 @@ mod tests {
         assert_eq!(programs[0].name, "docs_guide_a_page_line_1");
         assert!(programs[0].runs && programs[0].source.contains("async fn main()"));
         assert!(!programs[1].runs && !programs[1].source.contains("tokio"));
+    }
+
+    #[test]
+    fn a_block_names_the_packages_that_it_uses() {
+        let (programs, _) = read("```rust\nuse tidelock_redis::Store;\n```\n");
+        assert!(programs[0].names("tidelock-redis") && !programs[0].names("tidelock"));
     }
 
     #[test]

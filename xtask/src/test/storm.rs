@@ -16,7 +16,7 @@ const LASTS: &str = "30s";
 const LASTS_WHEN_DEEP: &str = "20m";
 
 /// How many more storms than cores have their turn at once.
-const MORE_THAN_CORES: usize = 2;
+const MORE_THAN_CORES: usize = 3;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let suite = job.suite()?;

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::Job;
 use crate::backend;
@@ -16,14 +17,15 @@ use crate::trouble::{Result, While};
 const FORBIDDEN: &str = "this system cannot";
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let runs: Vec<&str> = backend::called("all")?.iter().flat_map(|backend| backend.runs()).collect();
-    if runs.iter().any(|run| !job.reports.borrow().contains(run)) {
+    let suite = job.suite()?;
+    let runs = backend::called("all")?;
+    let reports: Vec<_> =
+        runs.iter().flat_map(|backend| backend.runs()).map(|run| suite.report(run)).collect();
+    if !reports.iter().all(|report| is_newer(report, job.began)) {
         return Err(
             "the tables need whole runs of the steps `conformance` and `deployments` before them".into()
         );
     }
-    let suite = job.suite()?;
-    let reports: Vec<_> = runs.iter().map(|run| suite.report(run)).collect();
     for report in &reports {
         if let Some(why) = forbidden(report)? {
             println!("the tables cannot be compared on this machine: {why}");
@@ -35,6 +37,11 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     println!("the tables in README.md and docs/guarantees.md match these runs");
     tally.pass(1);
     Ok(())
+}
+
+/// Whether this file was written after this moment.
+fn is_newer(file: &Path, moment: SystemTime) -> bool {
+    fs::metadata(file).and_then(|found| found.modified()).is_ok_and(|written| written >= moment)
 }
 
 /// Why this machine could not run a trial of this report, if there was one.
@@ -49,7 +56,20 @@ fn reason(report: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::place::Scratch;
+
+    #[test]
+    fn the_report_of_another_run_is_none_of_this_one() {
+        let scratch = Scratch::new("reports").unwrap();
+        let file = scratch.path().join("memory.json");
+        let before = SystemTime::now() - Duration::from_secs(1);
+        assert!(!is_newer(&file, before), "there is none");
+        fs::write(&file, "{}").unwrap();
+        assert!(is_newer(&file, before) && !is_newer(&file, SystemTime::now() + Duration::from_secs(1)));
+    }
 
     #[test]
     fn what_the_machine_forbids_is_known_from_a_report() {

@@ -13,6 +13,9 @@ use crate::{cargo, libtest};
 /// The number of states that the exploration must exceed, in the normal run and with `--deep`.
 const ENOUGH_STATES: [u64; 2] = [100_000, 1_000_000];
 
+/// How many tests run at once for each core.
+const THREADS_OF_A_CORE: usize = 4;
+
 /// Tests that do the same as the step `conformance`: the suite on memory, and its proof.
 const DONE_ELSEWHERE: [&str; 2] =
     ["memory_keeps_the_contract", "every_broken_backend_and_every_faulty_history_is_caught"];
@@ -26,6 +29,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let run = tests(job)
         .args(["--no-fail-fast", "--", "--show-output"])
         .args(DONE_ELSEWHERE.iter().flat_map(|test| ["--skip", test]))
+        .env("RUST_TEST_THREADS", threads().to_string())
         .show(Show::Some(matters))
         .limit(job.limit(900))
         .run()?;
@@ -38,6 +42,11 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
 
 fn tests(job: &Job) -> Call {
     job.as_deep(cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features"]))
+}
+
+/// How many tests run at once: most of them wait for a clock.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) * THREADS_OF_A_CORE
 }
 
 fn count_states(deep: bool, states: u64, tally: &mut Tally) {
