@@ -25,7 +25,7 @@ pub async fn connect(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<
 /// The locks of a backend. The session is opened at first use.
 ///
 /// # Errors
-/// The errors of [`Options::check`].
+/// The errors of [`Options::check`], and what the store can never keep.
 pub fn attach(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Locks>> {
     Ok(Arc::new(Factory(Client::new(backend, options)?)))
 }

@@ -187,20 +187,6 @@ impl Store {
     fn dial(&self) -> Dial {
         Dial { address: self.address.clone(), tls: self.tls.clone(), credentials: self.credentials.clone() }
     }
-
-    /// Refuses options that cannot be kept here.
-    fn check(&self, options: &Options) -> Result<()> {
-        if options.replicas.is_some() {
-            let wrong = "etcd answers when most of its members have a grant, and cannot wait for another number; \
-                         connect without the option `replicas`";
-            return Err(Error::new(ErrorKind::Unsupported, wrong));
-        }
-        if self.address.has_tls && self.tls.is_none() {
-            let wrong = "etcds:// needs the certificates to trust; set them with Store::certificates";
-            return Err(Error::new(ErrorKind::InvalidOption, wrong));
-        }
-        Ok(())
-    }
 }
 
 /// Whole seconds, as the server counts them.
@@ -224,13 +210,25 @@ impl Backend for Store {
         &self.name
     }
 
+    fn check(&self, options: &Options) -> Result<()> {
+        if options.replicas.is_some() {
+            let wrong = "etcd answers when most of its members have a grant, and cannot wait for another number; \
+                         connect without the option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
+        if self.address.has_tls && self.tls.is_none() {
+            let wrong = "etcds:// needs the certificates to trust; set them with Store::certificates";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
+        }
+        Ok(())
+    }
+
     async fn open(
         &self,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        self.check(options)?;
         let (clock, keys) = (boot_clock(), Keys::of(self.prefix(), &options.namespace));
         // Clients are spread over the members.
         let first = usize::try_from(id.get() % self.address.hosts.len() as u64).unwrap_or(0);

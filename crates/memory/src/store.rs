@@ -108,16 +108,20 @@ impl Backend for Store {
         &self.0.name
     }
 
+    fn check(&self, options: &Options) -> Result<()> {
+        if options.replicas.is_some() {
+            let wrong = "a store in memory has no replicas; connect without the option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
+        Ok(())
+    }
+
     async fn open(
         &self,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        if options.replicas.is_some() {
-            let wrong = "a store in memory has no replicas; connect without the option `replicas`";
-            return Err(Error::new(ErrorKind::Unsupported, wrong));
-        }
         self.0.request(|table| table.open(id, options, signals)).await?;
         Ok(Arc::new(MemorySession { store: self.0.clone(), id, ttl: options.ttl }))
     }

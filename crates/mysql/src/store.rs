@@ -157,17 +157,21 @@ impl Backend for Store {
         self.address.name()
     }
 
+    fn check(&self, options: &Options) -> Result<()> {
+        if options.replicas.is_some() {
+            let wrong = "MySQL's own semi-synchronous replication makes a commit wait for replicas; connect without the \
+                         option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
+        Ok(())
+    }
+
     async fn open(
         &self,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        if options.replicas.is_some() {
-            let wrong = "MySQL's own semi-synchronous replication makes a commit wait for replicas; connect without the \
-                         option `replicas`";
-            return Err(Error::new(ErrorKind::Unsupported, wrong));
-        }
         let within = options.command_deadline.min(options.ttl);
         let short = within.min(options.ttl / 3);
         let lane = self.link(Reads::Committed, Idling::Pings, options, within);

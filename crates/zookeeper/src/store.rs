@@ -162,25 +162,6 @@ impl Store {
     fn dial(&self) -> Dial {
         Dial { address: self.address.clone(), tls: self.tls.clone() }
     }
-
-    /// Refuses options that cannot be kept here.
-    fn check(&self, options: &Options) -> Result<()> {
-        if options.replicas.is_some() {
-            let wrong = "ZooKeeper answers when most of its servers have a grant, and cannot wait for another number; \
-                         connect without the option `replicas`";
-            return Err(Error::new(ErrorKind::Unsupported, wrong));
-        }
-        if self.address.has_tls && self.tls.is_none() {
-            let wrong = "zookeeper+tls:// needs the certificates to trust; set them with Store::certificates";
-            return Err(Error::new(ErrorKind::InvalidOption, wrong));
-        }
-        if self.address.chroot.is_empty() && Nodes::of(&options.namespace).root() == SERVERS_OWN {
-            let wrong = "the namespace cannot be \"zookeeper\": the node /zookeeper is the server's own; choose another, \
-                         or a path in the URL: zookeeper://HOST/PATH";
-            return Err(Error::new(ErrorKind::InvalidOption, wrong));
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Debug for Store {
@@ -199,13 +180,30 @@ impl Backend for Store {
         &self.name
     }
 
+    fn check(&self, options: &Options) -> Result<()> {
+        if options.replicas.is_some() {
+            let wrong = "ZooKeeper answers when most of its servers have a grant, and cannot wait for another number; \
+                         connect without the option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
+        if self.address.has_tls && self.tls.is_none() {
+            let wrong = "zookeeper+tls:// needs the certificates to trust; set them with Store::certificates";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
+        }
+        if self.address.chroot.is_empty() && Nodes::of(&options.namespace).root() == SERVERS_OWN {
+            let wrong = "the namespace cannot be \"zookeeper\": the node /zookeeper is the server's own; choose another, \
+                         or a path in the URL: zookeeper://HOST/PATH";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
+        }
+        Ok(())
+    }
+
     async fn open(
         &self,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        self.check(options)?;
         let clock = boot_clock();
         let nodes = Nodes::of(&options.namespace).below(&self.address.chroot);
         let Dialled { connection, host } = self.dial_patiently(options).await?;

@@ -129,6 +129,10 @@ impl Backend for Layered {
         self.inner.store()
     }
 
+    fn check(&self, options: &Options) -> Result<()> {
+        self.inner.check(options)
+    }
+
     async fn open(
         &self,
         id: SessionId,

@@ -112,6 +112,12 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// does not decide whether two locks are the same.
     fn store(&self) -> &str;
 
+    /// Refuses options that this store can never keep, as far as that is known without asking a server. Core calls it
+    /// when a client is made, also one that is only attached.
+    fn check(&self, _options: &Options) -> Result<()> {
+        Ok(())
+    }
+
     /// Opens a session with the given id. Its claims carry `options.label` and live for `options.ttl` without
     /// renewal.
     async fn open(

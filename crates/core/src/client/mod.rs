@@ -108,6 +108,7 @@ enum Current {
 impl Client {
     pub(crate) fn new(backend: Arc<dyn Backend>, options: Options) -> Result<Self> {
         options.check()?;
+        backend.check(&options).map_err(|error| error.during("connect"))?;
         Ok(Self(Arc::new(Shared {
             backend,
             cohorts: Cohorts::new(options.linger, options.command_deadline),

@@ -77,8 +77,10 @@ async fn a_port_of_the_other_kind_is_said_so() {
 #[tokio::test]
 async fn tls_needs_to_know_whom_to_trust() {
     let store = Store::open("zookeeper+tls://127.0.0.1:1").unwrap();
-    let error = store.connect(Options::new()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error:?}");
+    for refused in [store.connect(Options::new()).await, store.attach(Options::new())] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error:?}");
+    }
 }
 
 #[test]
