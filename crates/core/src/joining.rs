@@ -57,6 +57,8 @@ pub(crate) struct Join<'a> {
     is_repeated: bool,
     /// Something has come for a request, perhaps its answer, and nobody has looked since.
     has_news: Arc<AtomicBool>,
+    /// A request is being polled; if that is over, it has panicked.
+    pub(crate) is_polled: bool,
     /// The requests without an answer, the oldest first.
     requests: Vec<Sent<'a>>,
 }
@@ -159,6 +161,7 @@ impl<'a> Join<'a> {
             asks_again: false,
             is_repeated: false,
             has_news,
+            is_polled: false,
             requests,
         })
     }
@@ -231,13 +234,16 @@ impl<'a> Join<'a> {
                 return Ok(Joined::lost(loss)); // its session ended in the meantime, or is being closed
             }
             let again_at = clock.now() + retries.pause(&live.options);
-            if !error.can_retry() || again_at >= retries.give_up.unwrap_or(by).min(by) {
+            let give_up = retries.give_up.unwrap_or(by).min(by);
+            let (is_over, is_late) = (clock.now() >= give_up, again_at >= give_up);
+            if !error.can_retry() || is_over || is_late && self.requests.is_empty() {
                 return Err(error);
             }
             tell(owned, &error);
             retries.trouble = Some(error);
             if !self.requests.is_empty() {
-                (self.asks_again, self.again_at) = (true, again_at); // the answer to another one may be on its way
+                // The answer to another one may be on its way.
+                (self.asks_again, self.again_at) = (!is_late, again_at);
                 begun = clock.now();
                 continue;
             }
@@ -275,9 +281,10 @@ impl<'a> Join<'a> {
     /// The next answer, or why nobody must wait for it any more. A user that comes back late does not poll a request
     /// again: that could send it, or continue its way to the store, after its leave.
     async fn unless_gone(&mut self, owned: &OwnedClaim) -> Result<Answer, Joined> {
-        let Self { term, has_news, requests, .. } = self;
+        let Self { term, has_news, is_polled, requests, .. } = self;
         let mut lost: Option<LossListener<'_>> = None; // not needed while a store answers at once
-        let mut answer = pin!(shield::noting(Some(has_news), poll_fn(|cx| poll_any(requests, cx))));
+        let mut answer =
+            pin!(shield::noting(Some(has_news), poll_fn(|cx| poll_any(requests, is_polled, cx))));
         poll_fn(|cx| {
             if let Some(lost) = term.lost(owned, owned.live.clock.now()) {
                 return Poll::Ready(Err(lost));
@@ -307,9 +314,12 @@ impl Term {
 }
 
 /// The answer to the oldest request that has one. It is under way no more.
-fn poll_any(requests: &mut Vec<Sent<'_>>, cx: &mut Context<'_>) -> Poll<Answer> {
+fn poll_any(requests: &mut Vec<Sent<'_>>, is_polled: &mut bool, cx: &mut Context<'_>) -> Poll<Answer> {
     for at in 0..requests.len() {
-        if let Poll::Ready(answer) = requests[at].request.as_mut().poll(cx) {
+        *is_polled = true;
+        let answer = requests[at].request.as_mut().poll(cx);
+        *is_polled = false;
+        if let Poll::Ready(answer) = answer {
             let is_first = requests.remove(at).is_first;
             return Poll::Ready(Answer { is_first, answer });
         }

@@ -26,6 +26,11 @@ impl Standing {
         self.is_answered
     }
 
+    /// Whether a request of its join has panicked, and not only its user.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.join.as_ref().is_some_and(|join| join.is_polled)
+    }
+
     /// Joins the line for nobody else: whoever gives up gives up the join too.
     pub(crate) async fn join_alone(
         &mut self,

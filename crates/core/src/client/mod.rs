@@ -111,7 +111,7 @@ impl Client {
         backend.check(&options).map_err(|error| error.during("connect"))?;
         Ok(Self(Arc::new(Shared {
             backend,
-            cohorts: Cohorts::new(options.linger, options.command_deadline),
+            cohorts: Cohorts::new(options.linger, options.command_deadline, options.ttl),
             options: Arc::new(options),
             slot: Mutex::default(),
             is_draining: AtomicBool::new(false),

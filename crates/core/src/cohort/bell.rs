@@ -34,7 +34,7 @@ impl Cohort<News> {
         if line.first().is_none() {
             return;
         }
-        let at = line.ends.unwrap_or_else(|| clock.now() + self.patience());
+        let at = line.ends.unwrap_or_else(|| clock.now() + self.pause());
         if line.bell.as_ref().is_some_and(|wound| wound.at <= at) {
             return;
         }
@@ -57,8 +57,9 @@ impl Cohort<News> {
         }
         self.begin_next(now);
         let mut line = self.line.lock();
-        // Otherwise somebody may have come just now, who relies on this bell: then it rings again at once.
-        if line.first().is_none() && line.has_bell(bell) {
+        // Otherwise somebody may have come just now, who relies on this bell: then it rings again at once. And who leads may
+        // not be polled: then tries must ask the store.
+        if line.first().is_none() && line.is_known() && line.has_bell(bell) {
             line.bell = None;
         }
         line.has_bell(bell)
@@ -73,19 +74,13 @@ impl Cohort<News> {
     /// Begins the next turn if this one is over. The bell rings again, if anybody waits.
     fn begin_next(self: &Arc<Self>, now: Moment) {
         let mut line = self.line.lock();
-        if line.first().is_none() {
-            return;
-        }
         let turn = line.turn;
         let is_over = match line.ends {
             Some(ends) => now >= ends && !seeded!("a_linger_never_ends"),
-            None => {
-                let is_led = line.held.is_some() || line.led.waits();
-                let was_neglected = std::mem::replace(&mut line.led.is_neglected, !is_led);
-                !is_led && was_neglected
-            }
+            None => line.is_neglected(now, self.patience()),
         };
-        let soon = now + self.patience();
+        let is_over = is_over && line.first().is_some();
+        let soon = now + self.pause();
         let again = line.ends.filter(|ends| now < *ends).unwrap_or(soon);
         // In the same step: a hold that begins a moment later may need it earlier, and then finds that it rings too late.
         if let Some(wound) = &mut line.bell {
@@ -99,6 +94,10 @@ impl Cohort<News> {
 
     fn patience(&self) -> Duration {
         self.all.upgrade().map_or(Duration::MAX, |all| all.patience)
+    }
+
+    fn pause(&self) -> Duration {
+        self.all.upgrade().map_or(Duration::MAX, |all| all.pause)
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Cohorts<N> {
     pub(super) linger: Duration,
     /// How long who leads may be without a claim, while others wait.
     pub(super) patience: Duration,
+    /// How often that is looked at.
+    pub(super) pause: Duration,
     pub(super) table: Mutex<Table<N>>,
 }
 
@@ -52,6 +54,8 @@ pub(super) struct Line<N> {
     /// How more readers can share it.
     pub(super) share: Option<Share>,
     pub(super) led: Led,
+    /// While the store is silent, those that lead have until then, whatever is left of their own time.
+    grace_until: Moment,
     /// How often the store has answered to one that leads.
     answers: u64,
     /// How many of those answers came before a claim that stood in line was lost: they say no more that anybody has to
@@ -81,16 +85,16 @@ pub(super) struct Led {
     claim: Option<Arc<Entry>>,
     /// The store has answered that this waits or holds.
     is_answered: bool,
-    /// When the bell rang last, it did not stand in the store's line.
-    pub(super) is_neglected: bool,
+    /// When the bell rang first of all times since, it did not stand in the store's line.
+    pub(super) neglected_since: Option<Moment>,
 }
 
 /// The least number of waiters for a sweep.
 const FEW: usize = 64;
 
 impl<N> Cohorts<N> {
-    pub(crate) fn new(linger: Duration, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { linger, patience, table: Mutex::new(Table::new()) })
+    pub(crate) fn new(linger: Duration, patience: Duration, ttl: Duration) -> Arc<Self> {
+        Arc::new(Self { linger, patience, pause: patience.min(ttl), table: Mutex::new(Table::new()) })
     }
 
     /// Whether holds are passed on at all.
@@ -128,6 +132,7 @@ impl<N> Cohort<N> {
             bell: None,
             share: None,
             led: Led::default(),
+            grace_until: Moment::START,
             answers: 0,
             stale: 0,
         };
@@ -226,10 +231,22 @@ impl<N> Cohort<N> {
         let mut line = self.line.lock();
         if line.turn == turn {
             line.note_loss();
-            line.answers += u64::from(is_answered);
+            if is_answered {
+                line.is_answered();
+            }
             std::mem::swap(&mut line.led.claim, &mut claim); // so that one before it is dropped without the lock
-            (line.led.is_answered, line.led.is_neglected) = (is_answered, false);
+            (line.led.is_answered, line.led.neglected_since) = (is_answered, None);
         }
+    }
+
+    /// Until when those have time that lead while the store is silent: a `part` of a command's, and together no more, so
+    /// that it delays nobody's error for longer than that.
+    pub(super) fn grace(&self, now: Moment, part: Duration) -> Moment {
+        let mut line = self.line.lock();
+        if line.grace_until <= now {
+            line.grace_until = now + part;
+        }
+        line.grace_until
     }
 
     /// Whether the store has said that one that stands here has to wait: to somebody before it.
@@ -241,7 +258,7 @@ impl<N> Cohort<N> {
     pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, ends: Moment, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            line.answers += 1;
+            line.is_answered();
             line.led.is_answered = true;
             let ends = share.is_none().then_some(ends);
             (line.held, line.ends, line.share) = (Some(claim), ends, share);
@@ -258,6 +275,11 @@ impl Led {
     /// Whether its claim waits in the store's line. One that was granted, and not seen, waits no more.
     pub(super) fn waits(&self) -> bool {
         self.stands() && self.claim.as_ref().is_some_and(|entry| entry.stage() != Some(Stage::Held))
+    }
+
+    /// Whether its claim was given up for it, before it heard of an answer: it is not polled.
+    pub(super) fn is_abandoned(&self) -> bool {
+        !self.is_answered && self.claim.as_ref().is_some_and(|entry| entry.loss() == Some(Loss::Deadline))
     }
 
     /// Whether its claim stood there and was lost, and with it the place of all. One that was given back, or held for too
@@ -280,6 +302,31 @@ impl<N> Line<N> {
     /// Whether the store has said, since so many answers, that others are ahead, and their place was not lost since.
     pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
         self.answers > answers_before.max(self.stale) && !self.led.has_lost_its_place()
+    }
+
+    /// Whether it is known of the one that leads whether it stands in the store's line: it does, or did not at a look.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_led() || self.led.neglected_since.is_some()
+    }
+
+    fn is_led(&self) -> bool {
+        self.held.is_some() || self.led.waits()
+    }
+
+    /// Looks whether who leads has neither stood in the store's line nor held for as long as its `patience`, or was given
+    /// up for.
+    pub(super) fn is_neglected(&mut self, now: Moment, patience: Duration) -> bool {
+        if self.is_led() {
+            self.led.neglected_since = None;
+            return false;
+        }
+        let since = *self.led.neglected_since.get_or_insert(now);
+        self.led.is_abandoned() || now >= since + patience
+    }
+
+    fn is_answered(&mut self) {
+        self.answers += 1;
+        self.grace_until = Moment::START;
     }
 
     /// The claim of the one that leads is about to be forgotten.

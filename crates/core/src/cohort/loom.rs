@@ -117,7 +117,7 @@ fn the_last_of_two_readers_gives_the_claim_back() {
 #[test]
 fn a_bell_that_rings_while_a_hold_begins_does_not_miss_its_end() {
     explore("a_bell_that_rings_while_a_hold_begins_does_not_miss_its_end", || {
-        let client = Client { cohorts: Cohorts::new(LONG, LONG * 2), ..Client::new(Kind::Mutex) };
+        let client = Client { cohorts: Cohorts::new(LONG, LONG * 2, LONG * 2), ..Client::new(Kind::Mutex) };
         let lead = client.leads();
         let Entered::Waits(waiting, Stood(line)) = client.enters() else { panic!("another one leads") };
         let now = client.live.clock.now();
@@ -172,7 +172,7 @@ impl Client {
         let (clock, options) = (boot_clock(), Arc::new(Options::new()));
         let live = Arc::new(LiveSession { session: store.clone(), registry, clock, options, keeper });
         let name = Name::new("m").expect("a good name");
-        Self { kind, name, cohorts: Cohorts::new(LONG, LONG), live, store }
+        Self { kind, name, cohorts: Cohorts::new(LONG, LONG, LONG), live, store }
     }
 
     fn enters(&self) -> Entered {

@@ -50,7 +50,7 @@ pub(crate) struct Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         // Whoever goes on with a request that has panicked would panic, too.
-        let is_sound = |waits: &Standing| waits.is_answered() || !std::thread::panicking();
+        let is_sound = |waits: &Standing| !waits.has_panicked();
         self.lead.waits = self.waits.take().filter(is_sound).map(Box::new);
     }
 }
@@ -104,13 +104,14 @@ impl Lead {
     }
 
     /// How long it tries. If it has waited for a word of the store behind others, it has what is left of the time that it
-    /// would have had alone, and a part of a command's longest time in any case: the store may answer slowly.
+    /// would have had alone, and what is left of a part of a command's longest time in any case: the store may answer
+    /// slowly.
     pub(crate) fn retries(&self, now: Moment, options: &Options) -> Retries {
         let (since, longest) = (self.unanswered_since, options.command_deadline);
         if since == Moment::START {
             return Retries::with_full_time(self.is_behind);
         }
-        let give_up = (since + longest).max(now + longest / LEAST_PART);
+        let give_up = (since + longest).max(self.cohort.grace(now, longest / LEAST_PART));
         Retries::until(give_up, give_up.max(since + options.connect_deadline))
     }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tidelock_memory::{Clock, Store};
 
-use super::asking::{Done, LINGER, asks, claims, granted, once, options};
+use super::asking::{Done, LINGER, TTL, asks, claims, granted, once, options};
+use super::time::pass;
 use crate::condition::until;
 use crate::line::until_empty;
 
@@ -111,6 +112,42 @@ async fn a_leader_that_nobody_polls_keeps_nobody_from_the_lock() -> Done {
     granted(next).await.release().await?.confirmed()?;
     leads.await?.release().await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_never_saw_its_answer_keeps_nobody_from_the_lock_for_a_long_deadline() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options().command_deadline(TTL * 20)).await?;
+    let mutex = locks.mutex("m")?;
+    store.faults().delay(TTL / 10);
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    let next = asks(&locks, "m").await;
+    let mut passed = Duration::ZERO;
+    while !next.is_finished() {
+        assert!(passed < TTL * 3, "it is kept from a lock that nobody holds");
+        pass(&clock, TTL / 30).await;
+        passed += TTL / 30;
+    }
+    drop(granted(next).await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_nobody_polls_refuses_no_try_while_the_lock_is_free() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options()).await?;
+    let mutex = locks.mutex("m")?;
+    let held = mutex.lock().await?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    pass(&clock, LINGER * 2).await;
+    held.release().await?.confirmed()?;
+    pass(&clock, options().command_deadline).await;
+    let tried = mutex.try_lock().await?.expect("nobody holds it");
+    tried.release().await?.confirmed()
 }
 
 #[tokio::test]

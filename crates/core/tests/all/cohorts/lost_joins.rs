@@ -3,14 +3,17 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Claim, Layer, Patience, Place, Session};
+use tidelock_core::backend::{Backend, Claim, Clock as _, Layer, Moment, Patience, Place, Session, Sleep};
 use tidelock_core::prelude::*;
+use tidelock_core::{Error, ErrorKind};
 use tidelock_memory::{Clock, Store};
 
 use super::asking::{Done, LINGER, asks, granted, options};
 use super::time::pass;
+use crate::condition::until;
 use crate::layered;
 use crate::line::until_empty;
 
@@ -90,4 +93,90 @@ async fn a_join_that_panics_harms_nobody_behind_it() -> Done {
         until_empty(&scene.locks, "m").await;
     }
     Ok(())
+}
+
+/// When the answers to joins come, one after the other, and which of them are errors.
+#[derive(Debug)]
+struct Answers {
+    clock: Arc<dyn tidelock_core::backend::Clock>,
+    joins: AtomicU8,
+    answers: Vec<(Moment, bool)>,
+}
+
+#[async_trait]
+impl Layer for Answers {
+    async fn join(
+        &self,
+        to: &Arc<dyn Session>,
+        claim: &Claim,
+        patience: Patience,
+    ) -> tidelock_core::Result<Place> {
+        let nth = usize::from(self.joins.fetch_add(1, Ordering::Relaxed));
+        let answer = to.join(claim, patience).await;
+        let Some((at, is_error)) = self.answers.get(nth).copied() else { return answer };
+        Sleep::until(&self.clock, at).await;
+        if is_error { Err(Error::new(ErrorKind::Unavailable, "cut off")) } else { answer }
+    }
+}
+
+impl Answers {
+    /// The first join is answered at once.
+    fn after(clock: &Clock, store: &Store, answers: &[(Duration, bool)]) -> Arc<Self> {
+        let now = clock.now();
+        let answers = answers.iter().map(|(after, is_error)| (now + *after, *is_error));
+        let answers = std::iter::once((now, false)).chain(answers).collect();
+        Arc::new(Self { clock: Backend::clock(store), joins: AtomicU8::new(0), answers })
+    }
+}
+
+#[tokio::test]
+async fn an_older_requests_error_hides_no_answer_to_a_later_one() -> Done {
+    let second = Duration::from_secs(1);
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let answers = Answers::after(&clock, &store, &[(second * 8 / 5, true), (second * 17 / 10, false)]);
+    let locks = layered::attach(&store, answers, options().back_off(second, second))?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?;
+    let mutex = locks.mutex("m")?;
+    let gives_up = tokio::spawn(async move { mutex.lock_within(second / 2).await });
+    tokio::task::yield_now().await;
+    let next = asks(&locks, "m").await;
+    for _ in 0..19 {
+        pass(&clock, second / 10).await;
+    }
+    assert!(gives_up.is_finished());
+    granted(next).await.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn a_users_own_panic_costs_those_behind_it_no_place() -> Done {
+    let second = Duration::from_secs(1);
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let answers = Answers::after(&clock, &store, &[(second, false)]);
+    let (locks, others) = (layered::attach(&store, answers, options())?, store.attach(options())?);
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?;
+    let held = others.mutex("m")?.lock().await?;
+    let mutex = locks.mutex("m")?;
+    let (panics, panicked) = tokio::sync::oneshot::channel::<()>();
+    let first = tokio::spawn(async move {
+        let work = async {
+            let _ = panicked.await;
+            panic!("the user's own");
+        };
+        tokio::join!(mutex.lock(), work).0
+    });
+    tokio::task::yield_now().await;
+    let next = asks(&locks, "m").await;
+    let elsewhere = store.attach(options())?;
+    let behind = asks(&elsewhere, "m").await;
+    pass(&clock, second / 1_000).await;
+    drop(panics);
+    assert!(first.await.is_err());
+    pass(&clock, second).await;
+    held.release().await?.confirmed()?;
+    until("one of them is granted", async || next.is_finished() || behind.is_finished()).await;
+    assert!(!behind.is_finished(), "the place of those behind who panicked was lost");
+    granted(next).await.release().await?.confirmed()?;
+    granted(behind).await.release().await?.confirmed()
 }

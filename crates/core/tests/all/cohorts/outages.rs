@@ -272,3 +272,28 @@ async fn a_try_asks_the_store_when_the_place_of_all_was_lost() -> Done {
     }
     locks.close().await
 }
+
+#[tokio::test]
+async fn those_with_little_patience_delay_no_others_error() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options()).await?;
+    let deadline = options().command_deadline;
+    let step = deadline / 100;
+    store.faults().delay(deadline * 50);
+    let _leads = asks(&locks, "m").await;
+    clock.advance(step);
+    for nth in 1..=8 {
+        let (mutex, patience) = (locks.mutex("m")?, deadline + deadline * nth / 5);
+        tokio::spawn(async move { mutex.lock_within(patience).await });
+        tokio::task::yield_now().await;
+    }
+    let (last, since) = (asks(&locks, "m").await, clock.now());
+    while !last.is_finished() {
+        pass(&clock, step).await;
+        let waited = clock.now().since(since);
+        assert!(waited <= deadline * 5 / 4 + step * 3, "it has heard nothing after {waited:?}");
+    }
+    last.await.expect("no panic").expect_err("the store is silent");
+    Ok(())
+}
