@@ -41,6 +41,10 @@ impl OpenSession {
         if answer.rows.iter().any(|row| row.tag() == b'C' && row.number(3) == 2) {
             self.forget_void();
         }
+        if self.beats.has_changed() {
+            // This server may have missed what the one of before has confirmed: a leave, or that a claim got lighter.
+            self.signals.look_everywhere();
+        }
         self.sweep_now_and_then();
         Ok(self.compared(standing, &answer.rows, until))
     }

@@ -136,6 +136,71 @@ async fn a_failover_that_missed_a_grant_is_fenced_and_loses_nothing_else() {
     run(&format!("DELETE FROM tidelock_session WHERE label = '{namespace}'")).await; // the primary is gone with them
 }
 
+/// Two clients of a primary, and a replica that stands still since both were there.
+struct Behind {
+    replica: String,
+    namespace: String,
+    switch: Switch,
+    a: Arc<dyn Locks>,
+    b: Arc<dyn Locks>,
+}
+
+impl Behind {
+    async fn new() -> Self {
+        let (primary, replica) = (url(), std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap());
+        let namespace = namespace("behind");
+        let options = Options::new().namespace(&namespace).label(&namespace).ttl(TTL);
+        Store::open(&replica).unwrap().connect(options.clone()).await.unwrap().close().await.unwrap(); // makes the tables
+        let switch = Switch::to(place(&primary)).await.unwrap();
+        let store = Store::open(&primary.replace(&place(&primary), &switch.address.to_string())).unwrap();
+        let (a, b) = (store.connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap());
+        Self { replica, namespace, switch, a, b }
+    }
+
+    /// What is done from now on, the replica misses.
+    async fn replicate(&self) {
+        replicate(&url(), &self.replica, &self.namespace, &self.namespace).await;
+    }
+
+    fn fail_over(&self) {
+        self.switch.fail_over(place(&self.replica));
+    }
+
+    async fn close(self) {
+        self.a.close().await.unwrap();
+        self.b.close().await.unwrap();
+        run(&format!("DELETE FROM tidelock_session WHERE label = '{}'", self.namespace)).await; // the primary is gone with them
+    }
+}
+
+/// Its client has nothing else there, and nobody asks for that name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_a_failover_has_missed_the_release_of_is_given_back_within_a_ttl() {
+    let servers = Behind::new().await;
+    let held = servers.a.mutex("released").unwrap().lock().await.unwrap();
+    servers.replicate().await;
+    held.release().await.unwrap().confirmed().unwrap();
+    servers.fail_over();
+    let next = timeout(TTL, servers.b.mutex("released").unwrap().lock()).await;
+    next.expect("it stands in nobody's way").unwrap().release().await.unwrap().confirmed().unwrap();
+    servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_downgrade_that_a_failover_has_missed_is_repeated_within_a_ttl() {
+    let servers = Behind::new().await;
+    let wrote = servers.a.rwlock("page").unwrap().try_write().await.unwrap().unwrap();
+    servers.replicate().await;
+    let reads = wrote.downgrade().await.unwrap();
+    servers.fail_over();
+    let other = timeout(TTL, servers.b.rwlock("page").unwrap().read()).await;
+    other.expect("it reads beside").unwrap().release().await.unwrap().confirmed().unwrap();
+    reads.release().await.unwrap().confirmed().unwrap();
+    servers.close().await;
+}
+
 /// Two servers with a database of a test's own, and an ordinary user of it, whom a read-only server refuses.
 struct Pair {
     database: &'static str,
