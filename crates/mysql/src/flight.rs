@@ -44,6 +44,11 @@ impl OpenSession {
 
     fn fail(&self, said: &Said, open: Vec<Request>) {
         let error = self.trouble(said);
+        // Then none of them is carried out later. Core sends no leave if it hears that nothing was done.
+        if matches!(said, Said::Server { .. } | Said::NotSent | Said::NotConnected) {
+            let joins = open.iter().filter(|request| request.is_join());
+            joins.for_each(|join| self.own_claims.is_answered(join.claim().number));
+        }
         open.into_iter().for_each(|request| request.fail(&error));
     }
 

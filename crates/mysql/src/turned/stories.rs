@@ -7,7 +7,7 @@ use tidelock_core::backend::{Claim, Moment, Patience, Place};
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
 use super::server::{SECOND, Server};
-use super::{fresh_seed, prepared, taken, without_disk};
+use super::{fresh_seed, prepared, taken, url, without_disk};
 use crate::open_session::OpenSession;
 use crate::request::{Action, Outcome, Request};
 
@@ -178,6 +178,26 @@ async fn a_crowd_that_meets_a_dead_holder_looks_after_its_line_once() {
         assert_eq!(holder(&crowd, &name).await, [crowd.id]);
     };
     without_disk(&server, story).await;
+}
+
+/// Renewals would ask about their names for ever, and core sends no leave of what was surely not done.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn joins_that_the_server_has_refused_are_not_remembered() {
+    let url = url();
+    let (place, _) = url.rsplit_once('/').unwrap();
+    let server = Server::at(&format!("{place}/mysql"), None); // a database without the tables
+    let client = server.client(SessionId::from_bits(1), TTL, "refused");
+    let name = Name::new("stock").unwrap();
+    let all = (1..50).map(|number| {
+        let id = ClaimId { session: client.id, number };
+        let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+        client.gather(&name, Action::Join { claim, patience: Patience::Now, in_rows: false })
+    });
+    for refused in join_all(all).await {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Protocol);
+    }
+    assert_eq!(client.own_claims.doubtful(), []);
 }
 
 /// Tells, when it wakes its task, whether the queue can be used then.
