@@ -559,7 +559,15 @@ impl OpenSession {
         let left = leaving.into_iter().map(|(number, name)| async move {
             self.own_claims.set_busy(name, Some(Busy::InRows(Kind::Mutex))); // so that the first statements fit
             let id = ClaimId { session: self.id, number: *number };
-            self.gather(name, Action::Leave { id, how: Leave::Done }).await?;
+            // Its guard may have gone as void, and nothing was sent then.
+            let how = match self.own_claims.cannot_join_late(*number) {
+                true => Leave::Done,
+                false => {
+                    self.own_claims.make_void(*number, self.clock.now() + self.ttl * 2);
+                    Leave::Void
+                }
+            };
+            self.gather(name, Action::Leave { id, how }).await?;
             self.own_claims.is_outside(*number);
             Ok(())
         });

@@ -9,6 +9,7 @@ use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 use super::server::{SECOND, Server};
 use super::{fresh_seed, prepared, taken, url, without_disk};
 use crate::open_session::OpenSession;
+use crate::packet::Hint;
 use crate::request::{Action, Outcome, Request};
 
 const TTL: u64 = 10 * SECOND;
@@ -198,6 +199,42 @@ async fn joins_that_the_server_has_refused_are_not_remembered() {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Protocol);
     }
     assert_eq!(client.own_claims.doubtful(), []);
+}
+
+/// A claim that holds in a row of its own, as for a transaction.
+async fn join_in_rows(client: &Arc<OpenSession>, name: &Name, number: u64) -> ClaimId {
+    let id = ClaimId { session: client.id, number };
+    let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+    let join = Action::Join { claim, patience: Patience::Wait, in_rows: true };
+    let joined = client.gather(name, join).await.unwrap();
+    assert!(matches!(joined, Outcome::Joined(Place::Held { .. })), "{joined:?}");
+    id
+}
+
+/// It is not sent a leave before its transaction has ended, be it void or not.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_late_join_of_a_claim_that_left_with_its_transaction_has_no_effect() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([_, client], _) = holder_and_waiter(&server).await;
+        let name = Name::new("sold").unwrap();
+        let id = join_in_rows(&client, &name, 5).await;
+        assert!(client.own_claims.sends(5, &name, Moment::NEVER)); // it is asked once more, and no answer comes
+        assert!(client.own_claims.goes_inside(5));
+        client.ends_with_its_transaction(&name, id); // which was rolled back
+        let began = std::time::Instant::now();
+        while client.own_claims.is_inside(5) {
+            assert!(began.elapsed() < std::time::Duration::from_secs(10));
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+        let late = [(name.clone(), Action::Join { claim, patience: Patience::Wait, in_rows: true })];
+        let packet = client.caller.packet(&late, |_| Hint::Section, |_| false, 0);
+        server.link.ask(&packet.text).await.unwrap();
+        assert!(client.inspect(&name).await.unwrap().claims.is_empty());
+    };
+    without_disk(&server, story).await;
 }
 
 /// Tells, when it wakes its task, whether the queue can be used then.
