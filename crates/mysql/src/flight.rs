@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::backend::{Batchable as _, Moment, Place};
-use tidelock_core::{Name, Result};
+use tidelock_core::backend::{Batchable as _, Grant, Moment, Place};
+use tidelock_core::{ClaimId, Name, Result};
 
 use crate::answers::{Fate, Fates, Reader};
 use crate::lane::Lane;
@@ -150,9 +150,7 @@ impl OpenSession {
                 }
             }
         }
-        for (id, grant) in fates.granted {
-            self.tell(id, grant);
-        }
+        self.tell_all_but_inside(fates.granted);
         let untidy = fates.ends.into_iter().filter(|end| end.has_more || end.needs_look && !is_looked_after);
         let untidy: HashSet<Name> = untidy.map(|end| end.name).collect();
         untidy.into_iter().for_each(|name| self.tidy(name));
@@ -204,7 +202,15 @@ impl OpenSession {
         let request = Request { name: name.clone(), action: Action::Bury(dead), answer };
         let late = self.clock.now() + self.within.min(Duration::from_secs(2));
         if let Ok(fates) = self.send(lane, std::slice::from_ref(&request), ROUNDS, late).await {
-            for (id, grant) in fates.granted {
+            self.tell_all_but_inside(fates.granted);
+        }
+    }
+
+    /// Whoever passes a mutex on is told who of its own claims holds it, however long ago that was granted. What is inside a
+    /// transaction core has let go.
+    fn tell_all_but_inside(&self, granted: Vec<(ClaimId, Grant)>) {
+        for (id, grant) in granted {
+            if !self.own_claims.is_inside(id.number) {
                 self.tell(id, grant);
             }
         }

@@ -217,7 +217,8 @@ impl OwnClaims {
         if known.is_closed {
             return false;
         }
-        known.ending.insert(number, name.clone());
+        // A later one may be a guess of core, which forgets what left with its guard.
+        known.ending.entry(number).or_insert_with(|| name.clone());
         !std::mem::replace(&mut known.watches_transactions, true)
     }
 
@@ -431,6 +432,16 @@ mod tests {
         // Never sent.
         claims.queue(3);
         assert!(claims.make_void(3, late) && claims.cannot_join_late(3));
+    }
+
+    #[test]
+    fn the_name_of_a_claim_inside_a_transaction_is_that_of_its_guard() {
+        let claims = OwnClaims::of(SessionId::from_bits(1));
+        let [name, guess] = ["stock", "another"].map(|name| Name::new(name).unwrap());
+        assert!(claims.goes_inside(1));
+        assert!(claims.ends_with_its_transaction(1, &name));
+        assert!(!claims.ends_with_its_transaction(1, &guess));
+        assert_eq!(claims.ending(), [(1, name)]);
     }
 
     /// Whoever leads a local line next asks once more, gets the answer to the first request, and gives the hold back.

@@ -88,11 +88,20 @@ impl Turned {
     }
 }
 
-#[derive(Debug)]
-struct Deaf;
+/// What a client told core of its grants.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<Vec<ClaimId>>);
 
-impl Signals for Deaf {
-    fn held(&self, _: ClaimId, _: Grant) {}
+impl Told {
+    pub(super) fn held(&self) -> Vec<ClaimId> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Signals for Told {
+    fn held(&self, id: ClaimId, _: Grant) {
+        self.0.lock().unwrap().push(id);
+    }
     fn stray(&self, _: ClaimId) {}
     fn gone(&self, _: ClaimId) {}
     fn look(&self, _: &Name) {}
@@ -123,6 +132,17 @@ impl Server {
         namespace: &str,
         has_returning: bool,
     ) -> Arc<OpenSession> {
+        self.client_that_tells(id, ttl, namespace, has_returning, Arc::<Told>::default())
+    }
+
+    pub(super) fn client_that_tells(
+        &self,
+        id: SessionId,
+        ttl: u64,
+        namespace: &str,
+        has_returning: bool,
+        told: Arc<Told>,
+    ) -> Arc<OpenSession> {
         Arc::new(OpenSession::new(Parts {
             id,
             ttl: Duration::from_micros(ttl),
@@ -140,7 +160,7 @@ impl Server {
             beats: self.link.clone(),
             bell: self.link.clone(),
             clock: boot_clock(),
-            signals: Arc::new(Deaf),
+            signals: told,
             until: boot_clock().now() + WITHIN,
         }))
     }

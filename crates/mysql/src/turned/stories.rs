@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tidelock_core::backend::{Claim, Moment, Patience, Place};
+use tidelock_core::backend::{Claim, Leave, Left, Moment, Patience, Place};
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
-use super::server::{SECOND, Server};
+use super::server::{SECOND, Server, Told};
 use super::{fresh_seed, prepared, taken, url, without_disk};
 use crate::open_session::OpenSession;
 use crate::packet::Hint;
@@ -233,6 +233,42 @@ async fn a_late_join_of_a_claim_that_left_with_its_transaction_has_no_effect() {
         let packet = client.caller.packet(&late, |_| Hint::Section, |_| false, 0);
         server.link.ask(&packet.text).await.unwrap();
         assert!(client.inspect(&name).await.unwrap().claims.is_empty());
+    };
+    without_disk(&server, story).await;
+}
+
+/// Core has let its guard go, and would renew everything to find what that is.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn no_grant_is_told_of_a_claim_inside_a_transaction() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([_, other], name) = holder_and_waiter(&server).await;
+        let (told, name) = (Arc::<Told>::default(), Name::new(&format!("{name} sold")).unwrap());
+        let namespace = format!("told {:x}", other.id.get());
+        let client = server.client_that_tells(other.id, 1_000 * TTL, &namespace, true, told.clone());
+        let id = join_in_rows(&client, &name, 5).await;
+        assert!(client.own_claims.goes_inside(5));
+        let joining = |number| {
+            let id = ClaimId { session: client.id, number };
+            let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+            client.gather(&name, Action::Join { claim, patience: Patience::Wait, in_rows: false })
+        };
+        let leaving = |number, how| {
+            client.gather(&name, Action::Leave { id: ClaimId { session: client.id, number }, how })
+        };
+        for number in [6, 7] {
+            joining(number).await.unwrap();
+        }
+        assert_eq!(client.own_claims.hint(&name), Hint::InRows(Kind::Mutex));
+        let left = leaving(6, Leave::Done).await.unwrap();
+        assert!(matches!(left, Outcome::Left(Left::Waiting)), "{left:?}");
+        assert_eq!(told.held(), []);
+        // It leaves, and the next one is told.
+        client.own_claims.is_outside(id.number);
+        leaving(5, Leave::Done).await.unwrap();
+        assert_eq!(told.held(), [ClaimId { session: client.id, number: 7 }]);
+        leaving(7, Leave::Done).await.unwrap();
     };
     without_disk(&server, story).await;
 }
