@@ -280,14 +280,19 @@ impl Reader<'_> {
                 lines.entry(name).or_default().push(row);
             }
         }
+        // A crowd stands in one row, which is read once.
+        let waiting: HashMap<ClaimId, &Row> = lines
+            .values()
+            .flatten()
+            .flat_map(|row| waiters::read(row.bytes(10)).map(move |(id, _)| (id, *row)))
+            .collect();
         for at in &packet.joins {
             let (name, action) = &requests[*at];
             let Some((rows, claim)) = lines.get(name).zip(claim(action)) else {
                 fates.fates.insert(*at, Fate::NeedsSection);
                 continue;
             };
-            let waits = rows.iter().find(|row| waiters::read(row.bytes(10)).any(|(id, _)| id == claim.id));
-            let fate = match waits {
+            let fate = match waiting.get(&claim.id) {
                 Some(row) => {
                     let needs_look = row.number(9) <= row.number(8);
                     let busy = Some(Busy::InRow);

@@ -458,7 +458,7 @@ impl Caller {
             put(&mut packet.text, sql::UNSPILL, &[("names", &own_names)]);
         }
         if !joins.is_empty() {
-            let take = if self.has_returning { sql::TAKE_FREE_RETURNING } else { sql::TAKE_FREE };
+            let take = if self.returns(&joins) { sql::TAKE_FREE_RETURNING } else { sql::TAKE_FREE };
             let waiters = self.waiters(packet, requests);
             put(&mut packet.text, take, &[("rows", &self.rows_of(&joins)), ("waiters", &waiters)]);
         }
@@ -473,9 +473,15 @@ impl Caller {
             put(&mut packet.text, sql::SPILL_OWN, values);
         }
         let is_told = |at: &usize| packet.in_rows.contains(at) && !packet.behind.contains(at);
-        if !self.has_returning && !packet.joins.iter().all(is_told) {
+        if !self.returns(&joins) && !packet.joins.iter().all(is_told) {
             put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
         }
+    }
+
+    /// Whether the statement that takes what is free says itself what it has found. In one for several joins, whatever reads
+    /// another table locks what it finds there until the end of the transaction: other clients' sessions.
+    fn returns(&self, joins: &[&Claim]) -> bool {
+        self.has_returning && joins.len() == 1
     }
 
     /// The rows of these joins as the holders of their names.
@@ -519,9 +525,15 @@ impl Caller {
         if numbers.is_empty() {
             return "waiters".to_owned();
         }
+        let me = id(self.session);
+        let lives = match packet.joins.len() {
+            1 => format!("(SELECT s.expires FROM tidelock_session s WHERE s.id = {me}) > {NOW}"),
+            _ => "@t_me <> 0".to_owned(), // as FLOOR has read it
+        };
         let values: &[(&str, &dyn std::fmt::Display)] = &[
             ("numbers", &numbers),
-            ("me", &id(self.session)),
+            ("me", &me),
+            ("lives", &lives),
             ("padded", &padded(self.session)),
             ("room", &ROOM),
         ];

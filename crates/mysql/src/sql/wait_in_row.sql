@@ -3,5 +3,5 @@
 IF(VALUES(number) IN ({numbers}) AND spilled = 0 AND session <> 0 AND kind = 1
     AND NOT (session = {me} AND number = VALUES(number)) AND LENGTH(waiters) < {room}
     AND LOCATE(CONCAT('.{padded}.', VALUES(number), ':'), waiters) = 0
-    AND (SELECT s.expires FROM tidelock_session s WHERE s.id = {me}) > {now},
+    AND {lives},
   CONCAT(waiters, LPAD(VALUES(since), 16, '0'), '.{padded}.', VALUES(number), ':'), waiters)

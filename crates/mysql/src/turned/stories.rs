@@ -11,6 +11,7 @@ use super::{fresh_seed, prepared, taken, url, without_disk};
 use crate::open_session::OpenSession;
 use crate::packet::Hint;
 use crate::request::{Action, Outcome, Request};
+use crate::sql::{self, put};
 
 const TTL: u64 = 10 * SECOND;
 const NOON: u64 = 1_970_000_000 * SECOND;
@@ -269,6 +270,43 @@ async fn no_grant_is_told_of_a_claim_inside_a_transaction() {
         leaving(5, Leave::Done).await.unwrap();
         assert_eq!(told.held(), [ClaimId { session: client.id, number: 7 }]);
         leaving(7, Leave::Done).await.unwrap();
+    };
+    without_disk(&server, story).await;
+}
+
+/// Its transaction takes as long as all of its statements, and a renewal must not.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_that_joins_locks_no_session() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([holder, crowd], name) = holder_and_waiter(&server).await;
+        let crowd = server.client(crowd.id, TTL, &format!("story {:x}", crowd.id.get() >> 3));
+        for how in [Patience::Wait, Patience::Now] {
+            let joins: Vec<(Name, Action)> = [name.clone(), name.clone(), Name::new("free").unwrap()]
+                .into_iter()
+                .zip(5..)
+                .map(|(name, number)| {
+                    let id = ClaimId { session: crowd.id, number };
+                    let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+                    (name, Action::Join { claim, patience: how, in_rows: false })
+                })
+                .collect();
+            let packet = crowd.caller.packet(&joins, |_| Hint::InRow, |_| false, 0);
+            let open = packet.text.strip_suffix("COMMIT;\n").unwrap();
+            server.link.ask(open).await.unwrap();
+            let beats = Server::at(&url(), None);
+            beats.clock.set(NOON);
+            beats.link.ask("SET innodb_lock_wait_timeout = 0").await.unwrap(); // not even for a moment
+            for session in [holder.id, crowd.id] {
+                let mut renewal = String::new();
+                put(&mut renewal, sql::RENEW, &[("me", &sql::id(session))]);
+                let soon = crowd.clock.now() + std::time::Duration::from_secs(2);
+                let renewed = beats.link.ask_until(&renewal, soon).await;
+                assert_eq!(renewed.unwrap().affected, [1], "{how:?}");
+            }
+            server.link.ask("ROLLBACK").await.unwrap();
+        }
     };
     without_disk(&server, story).await;
 }
