@@ -24,8 +24,17 @@ impl OpenSession {
         name: &Name,
         action: Action,
     ) -> impl Future<Output = Result<Outcome>> + Send + use<> {
+        self.gather_in(&self.lanes.mine(), name, action)
+    }
+
+    /// The same, in this lane.
+    pub(crate) fn gather_in(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        name: &Name,
+        action: Action,
+    ) -> impl Future<Output = Result<Outcome>> + Send + use<> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let lane = self.lanes.mine();
         // A join that nobody waits for leaves as void.
         let mut distrust = lane.distrust(&self.runtime);
         if let Action::Join { claim, .. } = &action {
@@ -80,22 +89,26 @@ impl OpenSession {
     }
 
     /// Carries out a batch, and what came meanwhile, until nothing comes any more.
-    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Taken) {
-        let mut flying = Flying { session: &self, lane: &lane, next: Some(first) };
-        while flying.next.is_some() {
-            if lane.is_broken() {
-                return; // the rest goes by the keeper's lane
+    fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Taken) -> impl Future<Output = ()> + Send {
+        // Made before the task is polled: on a runtime that ends it never is.
+        let mut flying = Flying { session: self, lane, next: Some(first), is_done: false };
+        async move {
+            let Flying { session, lane, next, is_done } = &mut flying;
+            while next.is_some() {
+                if lane.is_broken() {
+                    return; // the rest goes by the keeper's lane
+                }
+                let Some(Taken { requests, since, under_way, void }) = next.take() else { break };
+                drop(void);
+                let (crowd, arrived) = (requests.len() as u64, lane.batcher.arrived());
+                let began = Instant::now();
+                session.carry_out(lane, requests, since).await;
+                drop(under_way);
+                lane.batcher.regather(crowd, arrived, began.elapsed()).await;
+                *next = lane.batcher.go_on(|batch| session.taken(batch));
             }
-            let Some(Taken { requests, since, under_way, void }) = flying.next.take() else { break };
-            drop(void);
-            let (crowd, arrived) = (requests.len() as u64, lane.batcher.arrived());
-            let began = Instant::now();
-            self.carry_out(&lane, requests, since).await;
-            drop(under_way);
-            lane.batcher.regather(crowd, arrived, began.elapsed()).await;
-            flying.next = lane.batcher.go_on(|batch| self.taken(batch));
+            *is_done = true;
         }
-        std::mem::forget(flying);
     }
 
     /// These go by the keeper's lane, before all that comes there from now on: they were asked before.
@@ -143,19 +156,29 @@ impl Drop for UnderWay {
 
 /// The task that carries out a lane's batches. If a panic, the end of its runtime or a broken connection ends it, the
 /// keeper's lane takes over the queue. Otherwise nothing would be sent any more.
-struct Flying<'a> {
-    session: &'a Arc<OpenSession>,
-    lane: &'a Arc<Lane>,
+struct Flying {
+    session: Arc<OpenSession>,
+    lane: Arc<Lane>,
     /// The next batch, while none is under way.
     next: Option<Taken>,
+    is_done: bool,
 }
 
-impl Drop for Flying<'_> {
+impl Drop for Flying {
     fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
         let next = self.next.take().map(|taken| taken.requests).unwrap_or_default();
         for request in next.iter().filter(|request| request.is_join()) {
             self.session.own_claims.is_not_sent(request.claim().number);
         }
-        self.session.takes_over(next.into_iter().chain(self.lane.batcher.hand_over()));
+        let queued = self.lane.batcher.hand_over();
+        if Arc::ptr_eq(&self.lane, &self.session.lanes.keepers) {
+            drop(next); // the keeper's runtime ends too, and would drop them again
+            self.session.takes_over(queued.into_iter());
+        } else {
+            self.session.takes_over(next.into_iter().chain(queued));
+        }
     }
 }

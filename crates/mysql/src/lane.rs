@@ -78,7 +78,7 @@ impl Lanes {
 
 impl Lane {
     /// Connects on that runtime, in the background.
-    fn open(keepers: &Link, here: &Handle) -> Self {
+    pub(crate) fn open(keepers: &Link, here: &Handle) -> Self {
         let link = Arc::new(keepers.another());
         let (stands, driven, witness) =
             (Arc::<AtomicBool>::default(), Arc::<Driven>::default(), Witness::default());

@@ -8,6 +8,7 @@ use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
 use super::server::{SECOND, Server, Told};
 use super::{fresh_seed, prepared, taken, url, without_disk};
+use crate::lane::Lane;
 use crate::open_session::OpenSession;
 use crate::packet::Hint;
 use crate::request::{Action, Outcome, Request};
@@ -307,6 +308,33 @@ async fn a_crowd_that_joins_locks_no_session() {
             }
             server.link.ask("ROLLBACK").await.unwrap();
         }
+    };
+    without_disk(&server, story).await;
+}
+
+/// The first request is with a task that is never polled, and the others wait for it.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_a_runtime_has_not_sent_when_it_ends_goes_by_the_keepers_lane() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([_, client], _) = holder_and_waiter(&server).await;
+        let ending = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let lane = Arc::new(Lane::open(&client.lanes.keepers.link, ending.handle()));
+        let name = Name::new("free").unwrap();
+        let joining = |number| {
+            let id = ClaimId { session: client.id, number };
+            let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+            let join = Action::Join { claim, patience: Patience::Wait, in_rows: false };
+            client.gather_in(&lane, &name, join)
+        };
+        let (first, second) = (joining(5), joining(6));
+        ending.shutdown_background();
+        let long = std::time::Duration::from_secs(10);
+        let first = tokio::time::timeout(long, first).await.unwrap();
+        assert!(matches!(first, Ok(Outcome::Joined(Place::Held { .. }))), "{first:?}");
+        let second = tokio::time::timeout(long, second).await.unwrap();
+        assert!(matches!(second, Ok(Outcome::Joined(Place::Waiting { .. }))), "{second:?}");
     };
     without_disk(&server, story).await;
 }
