@@ -2,7 +2,8 @@
 //!
 //! Each of them is a transaction of its own inside it, with its own conditions: one that must not be carried out changes
 //! nothing for the others. So a batch costs one round trip and one write to the members' disks. If the server refuses
-//! the whole, and one of them may be to blame, each is sent again by itself. Who was answered together is waited for, for a moment, before the next batch:
+//! the whole, and one of them may be to blame, each is sent again by itself. A server whose database is full may have
+//! carried the whole out: then what is sent again may find nothing to do, and its outcome is unknown. Who was answered together is waited for, for a moment, before the next batch:
 //! whoever has just been let in often leaves at once.
 
 use std::pin::Pin;
@@ -51,7 +52,8 @@ impl OpenSession {
     ) -> impl Future<Output = Result<Answer, Failed>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         let is_join = matches!(action, Action::Join { .. });
-        let request = Request { id, name: name.clone(), action, answer, next: None, under_way: None };
+        let request =
+            Request { id, name: name.clone(), action, answer, next: None, under_way: None, doubt: None };
         let lane = match is_join {
             true => self.lanes.mine_for(&self.link, name),
             false => self.lanes.mine(&self.link),
@@ -200,8 +202,7 @@ impl OpenSession {
                     self.answer(request, Ok((part, revision)));
                 }
             }
-            // Nothing was done.
-            Err(failed) if failed.is_refused => {
+            Err(failed) if failed.is_answered() => {
                 let is_worth_it = |request: &Request| match failed.blame {
                     Blame::One => true,
                     Blame::Joins => !request.is_join(),
@@ -211,6 +212,9 @@ impl OpenSession {
                 refused.into_iter().for_each(|request| self.answer(request, Err(failed.clone())));
                 let joins = requests.iter_mut().filter_map(|request| request.under_way.take());
                 joins.for_each(|join| join.arrives(None, true));
+                if !failed.is_refused {
+                    requests.iter_mut().for_each(|request| request.doubt = Some(failed.clone()));
+                }
                 let again = lane.batcher.again(requests, |batch| self.plan(batch));
                 self.send(lane, again).await;
             }
@@ -227,7 +231,7 @@ impl OpenSession {
         if let Some(join) = request.under_way.take() {
             let place = answer.as_ref().ok().filter(|answer| answer.is_done);
             let place = place.and_then(|answer| place_at(answer.revision));
-            let is_sure = answer.as_ref().err().is_none_or(|failed| failed.is_refused);
+            let is_sure = answer.as_ref().err().is_none_or(Failed::is_answered);
             join.arrives(place, is_sure);
             answer.iter().for_each(|answer| self.takes_in(&request, answer));
         } else if request.id.session == self.id && !request.is_join() {
@@ -237,6 +241,11 @@ impl OpenSession {
                 Err(_) => self.own_claims.has_not_left(request.id),
             }
         }
+        let answer = match (answer, request.doubt) {
+            // The attempt before may have taken it out.
+            (Ok(answer), Some(before)) if answer.deleted == 0 => Err(before),
+            (answer, _) => answer,
+        };
         let _ = request.answer.send(answer);
     }
 

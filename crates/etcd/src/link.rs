@@ -368,6 +368,11 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
+    /// The server has answered, so what was sent does not arrive later. It may have been carried out.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.is_refused || self.blame == Blame::Joins
+    }
+
     pub(crate) fn ended() -> Self {
         Self {
             error: Error::new(ErrorKind::Unavailable, "the client was closed meanwhile"),

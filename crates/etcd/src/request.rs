@@ -18,6 +18,8 @@ pub(crate) struct Request {
     pub(crate) next: Option<ClaimId>,
     /// From when it is sent until it is answered.
     pub(crate) under_way: Option<UnderWay>,
+    /// It was sent before, and may have been carried out then: this is what the server said.
+    pub(crate) doubt: Option<Failed>,
 }
 
 /// A join that is on its way. If this is dropped before it was answered, its outcome is unknown: its runtime has ended.

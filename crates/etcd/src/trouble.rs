@@ -68,7 +68,7 @@ fn said(status: &Status, root: &str) -> (ErrorKind, String) {
     let plain = |kind, message: &str| (kind, message.to_owned());
     match status.code() {
         _ if has("requested lease not found") => plain(ErrorKind::Lost, NO_LEASE),
-        _ if has("database space exceeded") => plain(
+        _ if is_full(status) => plain(
             ErrorKind::Unavailable,
             "refuses writes: its database is full (alarm NOSPACE); compact and defragment it, then: etcdctl alarm disarm",
         ),
@@ -137,9 +137,12 @@ pub(crate) fn is_of_an_old_login(error: &Said) -> bool {
     status.code() == Code::Unauthenticated || texts.iter().any(|text| status.message().contains(text))
 }
 
-/// Whether the server itself refused, so that nothing was done.
+/// Whether the server itself refused, so that nothing was done. A full database is no refusal: see [`Blame::Joins`].
 pub(crate) fn is_refusal(error: &Said) -> bool {
     let Said::GRpcStatus(status) = error else { return matches!(error, Said::InvalidArgs(_)) };
+    if is_full(status) {
+        return false;
+    }
     // The client library uses some of these codes itself, for answers that it cannot read.
     let is_the_servers = status.message().contains("etcdserver")
         || matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented);
@@ -162,7 +165,8 @@ pub(crate) fn is_refusal(error: &Said) -> bool {
 pub(crate) enum Blame {
     /// Perhaps that of one alone: the others may be carried out without it.
     One,
-    /// That of all joins. The server has room for no more keys, but carries out leaves.
+    /// That of all joins. The server has room for no more keys, but carries out leaves. It may have carried all of it
+    /// out: it looks for room, carries out, and only then says that there was none. Nothing of it arrives later.
     Joins,
     /// Of none in particular: each by itself would be refused, too, and more requests are what the server needs least.
     All,
@@ -171,11 +175,15 @@ pub(crate) enum Blame {
 pub(crate) fn blame(error: &Said) -> Blame {
     let Said::GRpcStatus(status) = error else { return Blame::All };
     match status.code() {
-        _ if status.message().contains("database space exceeded") => Blame::Joins,
+        _ if is_full(status) => Blame::Joins,
         _ if is_of_an_old_login(error) => Blame::All,
         Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::OutOfRange => Blame::One,
         _ => Blame::All,
     }
+}
+
+fn is_full(status: &Status) -> bool {
+    status.message().contains("database space exceeded")
 }
 
 /// Whether the answer is longer than the client library reads.
@@ -245,5 +253,12 @@ mod tests {
             assert_eq!(blame(&Said::GRpcStatus(Status::new(code, text))), whose, "{text}");
         }
         assert_eq!(blame(&Said::InvalidArgs(NO_LOGIN.to_owned())), Blame::All);
+    }
+
+    #[test]
+    fn what_a_full_database_refuses_may_have_been_done() {
+        let refuses = |text: &str| is_refusal(&Said::GRpcStatus(Status::new(Code::ResourceExhausted, text)));
+        assert!(!refuses("etcdserver: mvcc: database space exceeded"));
+        assert!(refuses("etcdserver: too many requests"));
     }
 }

@@ -9,6 +9,7 @@ mod ending;
 mod evictions;
 mod fence;
 mod foreign;
+mod full;
 mod kept;
 mod large;
 mod late;

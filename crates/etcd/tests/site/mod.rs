@@ -1,8 +1,10 @@
 //! The server of these tests.
 #![allow(dead_code, unused_imports)] // each test program uses only a part
 
+mod middleman;
 mod program;
 
+pub(crate) use middleman::{FULL, Middleman, SLOW};
 pub(crate) use program::{Program, folder};
 use tidelock_conformance::callers::Caller;
 pub(crate) use tidelock_conformance::callers::{
