@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use etcd_client::{
-    Compare, CompareOp, Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions,
+    Compare, CompareOp, Error as Said, GetOptions, KeyValue, LeaseKeepAliveResponse, LeaseTimeToLiveOptions,
     ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use futures_util::StreamExt;
@@ -27,7 +27,7 @@ use crate::gathering::revision;
 use crate::keys::{LineKey, Slot, void_number};
 use crate::line_view::LineView;
 use crate::open_session::OpenSession;
-use crate::trouble;
+use crate::trouble::{self, Blame};
 
 /// How many claims one request looks for, and how many keys one deletes.
 const MOST: usize = 100;
@@ -277,24 +277,29 @@ impl OpenSession {
     /// claims. The label lies beside the void claims, on the lease: if it is gone, so is the lease, whoever has kept it
     /// alive.
     async fn kept_keys(self: &Arc<Self>, looked_at: &[(Name, ClaimId)]) -> Result<Kept> {
-        let (voids, label) = (self.keys.voids(self.id), self.keys.label(self.id));
+        let voids = self.keys.voids(self.id);
         let all = || GetOptions::new().with_prefix();
         let in_slot = |(name, id): &(Name, ClaimId)| TxnOp::get(self.keys.claim(name, *id), Some(all()));
         let beside = TxnOp::get(&*voids, Some(all().with_keys_only()));
         let gets: Vec<TxnOp> = std::iter::once(beside).chain(looked_at.iter().map(in_slot)).collect();
-        let answer = self.link.transact(Txn::new().and_then(gets)).await;
-        let answer = answer.map_err(|failed| self.noted(failed.error))?;
+        let answer = match self.link.transact(Txn::new().and_then(gets)).await {
+            // Older versions refuse every transaction when their database is full. A read by itself is always answered,
+            // and proves the keep-alive as well.
+            Err(failed) if failed.blame == Blame::Joins => {
+                let beside = self.link.get(&voids, all().with_keys_only()).await;
+                let beside = beside.map_err(|failed| self.noted(failed.error))?;
+                let term = beside.header().map_or(0, ResponseHeader::raft_term);
+                return Ok(Kept { voids: self.voids_among(beside.kvs())?, term, others: Vec::new() });
+            }
+            answer => answer.map_err(|failed| self.noted(failed.error))?,
+        };
         let (at, term) = (revision(&answer), answer.header().map_or(0, ResponseHeader::raft_term));
         let mut parts = answer.op_responses().into_iter().filter_map(|part| match part {
             TxnOpResponse::Get(get) => Some(get),
             _ => None,
         });
         let beside = parts.next();
-        let keys = beside.as_ref().map_or(&[][..], |beside| beside.kvs());
-        if keys.iter().all(|key| key.key() != label.as_bytes()) {
-            return Err(self.noted(Error::session_over()));
-        }
-        let voids = keys.iter().filter_map(|key| void_number(key.key(), &voids)).collect();
+        let voids = self.voids_among(beside.as_ref().map_or(&[][..], |beside| beside.kvs()))?;
         let others = looked_at.iter().zip(parts).filter_map(|((name, claim), found)| {
             let view = LineView::of(found.kvs(), self.keys.line(name).len(), at);
             // A claim that core knows has the slot rightly, since this renewal began.
@@ -302,6 +307,15 @@ impl OpenSession {
             Some(Usurped { name: name.clone(), claim: *claim, by, at })
         });
         Ok(Kept { voids, term, others: others.collect() })
+    }
+
+    /// The void claims that these keys, which lie beside all lines, are of. An error: the label is not among them.
+    fn voids_among(&self, keys: &[KeyValue]) -> Result<Vec<u64>> {
+        let (voids, label) = (self.keys.voids(self.id), self.keys.label(self.id));
+        if keys.iter().all(|key| key.key() != label.as_bytes()) {
+            return Err(self.noted(Error::session_over()));
+        }
+        Ok(keys.iter().filter_map(|key| void_number(key.key(), &voids)).collect())
     }
 
     /// Some of these claims, by turns.

@@ -80,6 +80,23 @@ async fn an_eviction_that_was_carried_out_and_refused_does_not_say_that_nobody_w
     }
 }
 
+/// Versions before 3.4.20 and 3.5.7 refuse every transaction then, also one that only reads. A read by itself they answer.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_refuses_every_transaction_costs_no_lock() {
+    let middleman = Middleman::before(site::host()).await;
+    let ttl = Duration::from_secs(3);
+    let options = Options::new().ttl(ttl).namespace(&site::namespace("refuses all"));
+    let locks = Store::open(&middleman.url()).unwrap().connect(options).await.unwrap();
+    let guard = locks.mutex("m").unwrap().lock().await.unwrap();
+    middleman.refuses(&["/Txn"], FULL);
+    tokio::time::sleep(ttl * 2).await;
+    assert_eq!(guard.state(), State::Held);
+    middleman.heals();
+    assert!(guard.release().await.unwrap().is_confirmed());
+    locks.close().await.unwrap();
+}
+
 /// Writers fill it, and go on trying, while locks are held and given back together.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server: cargo xtask test runs it"]

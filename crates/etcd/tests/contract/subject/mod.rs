@@ -85,6 +85,9 @@ impl Site for Etcd {
             "Clients reach the members themselves, or by a balancer that passes bytes or HTTP/2 requests on: not by \
              `etcd grpc-proxy`, which numbers watches itself. A client that connects through one is refused."
                 .into(),
+            "With a full database every member still carries out what only reads or deletes. (Versions before 3.5.7 and \
+             3.4.20 refuse it: locks stay held by their clients there, and are not given back.)"
+                .into(),
         ]
     }
 
