@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use etcd_client::{Compare, CompareOp, TxnOp};
 use tidelock_core::backend::{Claim, Grant, Leave, Patience, Place};
-use tidelock_core::{ClaimId, Error, Result, Weight};
+use tidelock_core::{ClaimId, Error, Result, Token, Weight};
 use tidelock_model::{Place as Shown, ShownLine, place};
 
 use crate::joining::may_be_used;
@@ -140,19 +140,30 @@ impl OpenSession {
         let mut changes: Vec<TxnOp> = keys.into_iter().map(|key| TxnOp::delete(key, None)).collect();
         changes.extend(self.puts(claim, size));
         let answer = self.gather(claim.id, &claim.name, Action::Join { when, changes, is_read: true }).await;
-        let is_refused = match &answer {
+        let stands = |order, token| {
+            let news = self.own_claims.stands(&claim.name, claim.id, order, token);
+            self.tell(&claim.name, news);
+        };
+        let answer = match answer {
             Ok(answer) if answer.is_done => {
                 return Ok((answer.revision, answer.view(self.keys.line(&claim.name).len())));
             }
-            Ok(_) => true, // the first in line has left, or this claim was evicted
-            Err(failed) => failed.is_refused,
+            Ok(answer) => answer,
+            Err(failed) => {
+                if failed.is_refused {
+                    stands(old.order, old.token);
+                }
+                return Err(self.noted(failed.error).perhaps_done());
+            }
         };
-        if is_refused {
-            let news = self.own_claims.stands(&claim.name, claim.id, old.order, old.token);
-            self.tell(&claim.name, news);
+        // The first in line has left, or this claim was evicted, or an earlier move of it has arrived meanwhile.
+        let view = self.view(&claim.name, &answer).map_err(Error::perhaps_done)?;
+        if let Some((order, token)) =
+            view.place(claim.id).and_then(|order| Some((order, Token::from_order(order)?)))
+        {
+            stands(order, token);
         }
-        let answer = answer.map_err(|failed| self.noted(failed.error).perhaps_done())?;
-        Ok((answer.revision, Some(self.view(&claim.name, &answer).map_err(Error::perhaps_done)?)))
+        Ok((answer.revision, Some(view)))
     }
 
     /// Reads the line of a claim that was made. An error says nothing of the claim: it has to be taken out again.

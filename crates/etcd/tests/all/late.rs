@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::site::{self, is_held, join, name, until, weight};
+use crate::site::{self, Middleman, is_held, join, name, until, weight};
 
 /// A way to a server that holds the first connection back which carries these bytes there. Nobody is told.
 struct HeldBack {
@@ -85,6 +85,34 @@ async fn a_move_that_comes_late_takes_no_turn_away() {
     let sight = b.session.look(&line, &[b.claim(3)]).await.unwrap();
     assert!(sight.held.is_empty() && b.heard.held(b.claim(3)).is_none(), "four permits of three are held");
     assert_eq!(ids(&after), ids(&before));
+    for caller in [a, b] {
+        caller.session.close().await.unwrap();
+    }
+}
+
+/// The move is asked for again, and only then the first one arrives.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_an_earlier_move_has_moved_stands_where_that_put_it() {
+    let options = site::options("two moves").command_deadline(Duration::from_millis(800));
+    let mut middleman = Middleman::before(site::host()).await;
+    let a = Caller::open(&Store::open(&middleman.url()).unwrap(), 1, &options).await;
+    let b = Caller::open(&site::store(), 2, &options).await;
+    let line = name("line");
+    assert!(is_held(join(&b, &b.permits(&line, 1, 1, 5)).await));
+    middleman.stops("/Txn", b"-s5.1");
+    let moving = a.permits(&line, 1, 1, 3);
+    let first = a.session.join(&moving, Patience::Wait).await;
+    assert!(first.is_err(), "{first:?}");
+    let first = middleman.stopped().await;
+    let moves = async {
+        let second = middleman.stopped().await;
+        first.pass().await;
+        second.pass().await;
+    };
+    let (place, ()) = tokio::join!(a.session.join(&moving, Patience::Wait), moves);
+    let place = place.unwrap();
+    assert!(is_held(place), "{place:?}");
     for caller in [a, b] {
         caller.session.close().await.unwrap();
     }
