@@ -177,13 +177,30 @@ impl OpenSession {
         if was_kept && asked.as_ref().is_err_and(|error| error.kind() != ErrorKind::Timeout) {
             asked = self.keep_alive_on(None).await;
         }
-        let (kept, answer) = asked.map_err(|error| self.noted(error))?;
+        let (kept, answer) = match asked {
+            Err(error) if error.kind() == ErrorKind::Lost => return Err(self.has_no_lease().await),
+            asked => asked?,
+        };
         self.link.shows(answer.header(), 0)?;
         if answer.ttl() <= 0 {
-            return Err(self.noted(Error::session_over()));
+            return Err(self.has_no_lease().await);
         }
         *beat = Some(kept);
         Ok(answer)
+    }
+
+    /// One member says that there is no such lease. It may not know it yet, as it was just elected. The lease is over if the
+    /// label, which lies on it, is gone for a majority.
+    async fn has_no_lease(self: &Arc<Self>) -> Error {
+        let label = self.keys.label(self.id);
+        match self.link.get(&label, GetOptions::new().with_count_only()).await {
+            Ok(found) if found.count() == 0 => self.noted(Error::session_over()),
+            Ok(_) => {
+                let wrong = format!("{} does not know this client's lease yet", self.link.place());
+                Error::new(ErrorKind::Unavailable, wrong)
+            }
+            Err(failed) => self.noted(failed.error),
+        }
     }
 
     async fn keep_alive_on(self: &Arc<Self>, kept: Option<Beat>) -> Result<(Beat, LeaseKeepAliveResponse)> {
@@ -218,12 +235,14 @@ impl OpenSession {
                 answer => answer.map(Some),
             }
         });
-        let Some(answer) = asking.await.map_err(|failed| self.noted(failed.error))? else {
-            return self.own_keys_among_all().await;
+        let answer = match asking.await {
+            Err(failed) if failed.error.kind() == ErrorKind::Lost => return Err(self.has_no_lease().await),
+            answer => answer?,
         };
+        let Some(answer) = answer else { return self.own_keys_among_all().await };
         self.link.shows(answer.header(), 0)?;
         if answer.ttl() < 0 {
-            return Err(self.noted(Error::session_over()));
+            return Err(self.has_no_lease().await);
         }
         let mut own = OwnKeys::default();
         answer.keys().iter().for_each(|key| self.sort(key, &mut own));

@@ -20,6 +20,7 @@ mod network;
 mod operations;
 mod order;
 mod quiet;
+mod renewals;
 mod renumbered;
 mod restored;
 #[path = "../site/mod.rs"]
