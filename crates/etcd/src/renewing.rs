@@ -76,28 +76,45 @@ impl OpenSession {
                     None => Ok(Vec::new()),
                 }
             };
-            let (answer, own, before) = tokio::join!(self.keep_alive(beat), self.own_keys(), before);
-            let kept = KeptAlive::of(sent, &answer?);
-            let own = own?;
-            *unproved = Some(kept); // this call may end before the proof
+            let keeping = async {
+                let kept = KeptAlive::of(sent, &self.keep_alive(beat).await?);
+                *unproved = Some(kept); // this call may end before the proof
+                Ok::<_, Error>(kept)
+            };
+            let has_news = || self.until() > until;
+            let (kept, own, before) = tokio::join!(
+                self.unless_late(keeping, late, has_news),
+                self.unless_late(self.own_keys(), late, has_news),
+                before
+            );
+            // What is not known to be gone stands.
+            let own = match own {
+                Err(error) if !error.can_retry() => return Err(error),
+                own => own.ok(),
+            };
+            let own = own.as_ref();
+            let kept = match kept {
+                Err(error) if error.can_retry() && has_news() => {
+                    return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
+                }
+                kept => kept?,
+            };
             let (now, left) = (self.clock.now(), self.until());
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
-                return self.renewed(left, &own, before.unwrap_or_default(), standing, late).await;
+                return self.renewed(left, own, before.unwrap_or_default(), standing, late).await;
             }
             let proof = self.prove(kept, &looked_at).await;
             if proof.is_ok() {
                 *unproved = None;
             }
             match proof {
-                Ok((true, others)) => return self.renewed(self.until(), &own, others, standing, late).await,
+                Ok((true, others)) => return self.renewed(self.until(), own, others, standing, late).await,
                 // An earlier one counts, so this is a renewal all the same.
-                Ok((false, others)) if self.until() > until => {
-                    return self.renewed(self.until(), &own, others, standing, late).await;
+                Ok((false, others)) if has_news() => {
+                    return self.renewed(self.until(), own, others, standing, late).await;
                 }
-                Err(error) if error.can_retry() && self.until() > until => {
-                    return self
-                        .renewed(self.until(), &own, before.unwrap_or_default(), standing, late)
-                        .await;
+                Err(error) if error.can_retry() && has_news() => {
+                    return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
                 }
                 Ok((false, _)) => {}
                 Err(error) => return Err(error),
@@ -105,6 +122,22 @@ impl OpenSession {
         }
         let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
         Err(Error::new(ErrorKind::Unavailable, wrong))
+    }
+
+    /// The answer to that, but nothing that comes late while there is news to tell: core would not hear of it.
+    async fn unless_late<T>(
+        &self,
+        asking: impl Future<Output = Result<T>>,
+        late: Moment,
+        has_news: impl Fn() -> bool,
+    ) -> Result<T> {
+        tokio::pin!(asking);
+        tokio::select! {
+            biased;
+            answer = &mut asking => return answer,
+            () = Sleep::until(&self.clock, late) => {}
+        }
+        if has_news() { Err(Error::no_answer(self.link.place())) } else { asking.await }
     }
 
     /// Asks, after a keep-alive was answered, whether its leader was in office. If so, the lease lives as long as that
@@ -132,22 +165,23 @@ impl OpenSession {
     }
 
     /// The lease lives until then. What is asked about some claims counts for these alone: they are asked about again.
+    /// Without a list all claims count as standing, and the next renewal looks.
     async fn renewed(
         self: &Arc<Self>,
         until: Moment,
-        own: &OwnKeys,
+        own: Option<&OwnKeys>,
         others: Vec<Usurped>,
         standing: &[(Name, Vec<ClaimId>)],
         late: Moment,
     ) -> Result<Renewal> {
-        self.forget_sizes(own);
-        let own = &own.claims;
+        own.into_iter().for_each(|own| self.forget_sizes(own));
+        let own = own.map(|own| &own.claims);
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
-        let (there, missing): (Vec<_>, Vec<_>) =
-            asked.partition(|(name, id)| own.contains(&(name.clone(), Slot::from(*id))));
+        let (there, missing): (Vec<_>, Vec<_>) = asked
+            .partition(|(name, id)| own.is_none_or(|own| own.contains(&(name.clone(), Slot::from(*id)))));
         let known: BTreeSet<(Name, Slot)> = there.into_iter().map(|(name, id)| (name, id.into())).collect();
         let is_stray = |(name, slot): &&(Name, Slot)| !self.own_claims.is_in_use(name, slot.number);
-        let slots: Vec<_> = own.difference(&known).filter(is_stray).collect();
+        let slots: Vec<_> = own.into_iter().flat_map(|own| own.difference(&known)).filter(is_stray).collect();
         let (mut strays, (mut gone, unsure)) =
             tokio::join!(self.who_stands(&slots, late), self.not_there(&missing, late));
         for Usurped { name, claim, by, at } in others {

@@ -1,12 +1,16 @@
-//! Renewals that are answered by a member that is wrong.
+//! Renewals that are answered in part, or by a member that is wrong.
 
 use std::time::Duration;
 
+use tidelock_conformance::callers::Caller;
+use tidelock_etcd::backend::{Place, Shard};
 use tidelock_etcd::{Options, State, Store};
 
-use crate::site::{self, Middleman, until};
+use crate::site::{self, Middleman, SLOW, join, name, until};
 
 const TTL: Duration = Duration::from_secs(3);
+/// What a request for a lease's keys has in it.
+const WITH_KEYS: &[u8] = &[0x10, 1];
 
 /// A leader that was just elected may not know the lease yet.
 #[tokio::test(flavor = "multi_thread")]
@@ -25,4 +29,45 @@ async fn one_member_that_does_not_know_the_lease_costs_no_lock() {
         assert!(guard.release().await.unwrap().is_confirmed());
         locks.close().await.unwrap();
     }
+}
+
+/// The list tells only what may be missing.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_list_that_fails_costs_no_lock() {
+    for is_answered in [true, false] {
+        let mut middleman = Middleman::before(site::host()).await;
+        let options = Options::new().ttl(TTL).namespace(&site::namespace("no list"));
+        let locks = Store::open(&middleman.url()).unwrap().connect(options).await.unwrap();
+        let guard = locks.mutex("m").unwrap().lock().await.unwrap();
+        match is_answered {
+            true => middleman.refuses(&["/LeaseTimeToLive"], SLOW),
+            false => middleman.stops("/LeaseTimeToLive", WITH_KEYS),
+        }
+        let lost = tokio::time::timeout(TTL * 3, guard.lost()).await;
+        assert!(lost.is_err(), "answered: {is_answered}");
+        middleman.heals();
+        assert!(guard.release().await.unwrap().is_confirmed());
+        locks.close().await.unwrap();
+    }
+}
+
+/// The first keep-alive is proved by the second renewal, whose own keep-alive fails.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_an_earlier_keep_alive_was_worth_is_told_whatever_fails_now() {
+    let middleman = Middleman::before(site::host()).await;
+    let options = site::options("proved late");
+    let caller = Caller::open(&Store::open(&middleman.url()).unwrap(), 1, &options).await;
+    let claim = caller.mutex(&name("m"), 1);
+    let place = join(&caller, &claim).await;
+    let Place::Held { until: before, .. } = place else { panic!("{place:?}") };
+    let standing = [(claim.name.clone(), vec![claim.id])];
+    middleman.refuses(&["/Txn", "/Range"], SLOW);
+    caller.session.renew(Shard(0), &standing).await.unwrap_err();
+    middleman.heals();
+    middleman.denies_leases("/LeaseKeepAlive");
+    let renewed = caller.session.renew(Shard(0), &standing).await.unwrap();
+    assert!(renewed.until > before && renewed.gone.is_empty() && renewed.unsure.is_empty(), "{renewed:?}");
+    caller.session.close().await.unwrap();
 }
