@@ -3,8 +3,10 @@
 //! Each of them is a transaction of its own inside it, with its own conditions: one that must not be carried out changes
 //! nothing for the others. So a batch costs one round trip and one write to the members' disks. If the server refuses
 //! the whole, and one of them may be to blame, each is sent again by itself. A server whose database is full may have
-//! carried the whole out: then what is sent again may find nothing to do, and its outcome is unknown. Who was answered together is waited for, for a moment, before the next batch:
-//! whoever has just been let in often leaves at once.
+//! carried the whole out: then what is sent again may find nothing to do, and its outcome is unknown.
+//!
+//! Who was answered together is waited for, for a moment, before the next batch: whoever has just been let in often
+//! leaves at once.
 
 use std::pin::Pin;
 use std::sync::Arc;
