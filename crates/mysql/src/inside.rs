@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
-use sqlx::{AssertSqlSafe, Either, MySql, Transaction};
-use tidelock_core::backend::{Leave, Tied, alone, tie};
+use sqlx::{AssertSqlSafe, Connection as _, Either, MySql, Transaction};
+use tidelock_core::backend::{Leave, Sleep, Tied, alone, tie};
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
 use crate::answers::{Busy, Slot};
@@ -95,7 +95,9 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 /// # Errors
 /// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock, or it has ended before; start
 /// it over from its beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it.
-/// [`ErrorKind::InvalidOption`]: the transaction is on another server than `locks`. Otherwise as of
+/// [`ErrorKind::InvalidOption`]: the transaction is on another server than `locks`. [`ErrorKind::Timeout`], too: its turn had
+/// come, and the transaction's connection did not answer within [`Options::command_deadline`](tidelock_core::Options);
+/// drop the transaction, for a rollback would wait for that connection. Otherwise as of
 /// [`Mutex::lock`](tidelock_core::Mutex::lock).
 ///
 /// # What ends it early
@@ -141,7 +143,7 @@ pub async fn try_lock_in(
     }
 }
 
-/// As [`lock_in`], but waits for at most `patience`; `None` if that is over.
+/// As [`lock_in`], but waits for its turn for at most `patience`; `None` if that is over.
 ///
 /// # Errors
 /// As of [`lock_in`].
@@ -248,7 +250,8 @@ pub async fn in_transaction<T, E>(
 ) -> Result<T, TransactionError<E>> {
     let mut pause = FIRST;
     for left in (0..TRIES).rev() {
-        let mut transaction = pool.begin().await?;
+        let mut connection = pool.acquire().await?;
+        let mut transaction = connection.begin().await?;
         let outcome = match lock_all_in(locks, &mut transaction, names).await {
             Ok(tokens) => work(&mut transaction, tokens).await,
             Err(error) => Err(TransactionError::Lock(error)),
@@ -258,6 +261,11 @@ pub async fn in_transaction<T, E>(
                 Ok(()) => return Ok(done),
                 Err(error) => TransactionError::Database(error),
             },
+            Err(error) if is_silent(&error) => {
+                drop(transaction); // a rollback would wait for the same connection
+                connection.close_on_drop();
+                error
+            }
             Err(error) => {
                 let _ = transaction.rollback().await; // the server does it with the connection otherwise
                 error
@@ -270,6 +278,11 @@ pub async fn in_transaction<T, E>(
         pause = (pause * 2).min(LONGEST);
     }
     Err(TransactionError::Lock(start_over()))
+}
+
+/// Whether the transaction's connection may not answer any more.
+fn is_silent<E>(error: &TransactionError<E>) -> bool {
+    matches!(error, TransactionError::Lock(error) if error.kind() == ErrorKind::Timeout)
 }
 
 fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
@@ -286,6 +299,11 @@ fn start_over() -> Error {
     let wrong = "this transaction has ended: the server has rolled it back (a deadlock, or rows that changed since its snapshot), or a \
                  statement has committed it; start it over from its beginning";
     Error::new(ErrorKind::Conflict, wrong)
+}
+
+fn silent(name: &Name) -> Error {
+    let wrong = "the transaction's connection did not answer in time; drop the transaction, and start it over on another connection";
+    Error::new(ErrorKind::Timeout, wrong).during("lock").on(name)
 }
 
 fn lost(name: &Name) -> Error {
@@ -320,14 +338,25 @@ async fn moved_inside(held: Tied, transaction: &mut Transaction<'_, MySql>) -> R
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
         Error::new(ErrorKind::InvalidOption, wrong).on(&name)
     })?;
-    let (late, token) = (session.clock.now() + held.remaining(), held.token());
+    let (now, left, token) = (session.clock.now(), held.remaining(), held.token());
+    let late = now + left;
     // In this order: a leave that came before has taken the slot away.
     if !session.own_claims.goes_inside(claim.number) {
         return Ok(None);
     }
+    if left.is_zero() {
+        session.own_claims.is_not_inside(claim.number);
+        return Err(lost(&name));
+    }
     let moving = Moving { session, held: Some(held), claim, name };
     let (session, name) = (&moving.session, &moving.name);
-    let stamped = session.clone().go_inside(claim, name, transaction).await;
+    // A connection may carry nothing any more, as when a firewall has forgotten it while the claim waited. Its claim must not
+    // keep others out for as long as TCP tries.
+    let stamped = tokio::select! {
+        biased;
+        stamped = session.clone().go_inside(claim, name, transaction) => stamped,
+        () = Sleep::until(&session.clock, late.min(now + session.within)) => return Err(silent(name)), // perhaps inside
+    };
     if !matches!(stamped, Ok(true)) {
         session.own_claims.is_not_inside(claim.number);
     }

@@ -383,6 +383,54 @@ async fn a_connection_that_died_silently_holds_its_lock_until_wait_timeout() {
     other.close().await.unwrap();
 }
 
+/// A firewall has forgotten the connection of the transaction while that waited for its turn.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_connection_that_died_silently_while_it_waited_keeps_nobody_out() {
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let through = url().replace(&place, &proxy.address().to_string());
+    let options = Options::new().namespace(&namespace("forgotten")).command_deadline(Duration::from_secs(1));
+    let (locks, other) = (client_with(options.clone()).await, client_with(options).await);
+    let mutex = other.mutex("stock").unwrap();
+    for runs_it in [false, true] {
+        let pool = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).connect(&through).await.unwrap();
+        let held = mutex.lock().await.unwrap();
+        let locking = async {
+            let locked = if runs_it {
+                let work = in_transaction(&*locks, &pool, &["stock"], |_, _| {
+                    Box::pin(async { Ok::<_, TransactionError<Infallible>>(()) })
+                });
+                let Err(TransactionError::Lock(refused)) = work.await else { panic!("it ran") };
+                Err(refused)
+            } else {
+                let mut transaction = pool.begin().await.unwrap();
+                lock_in_within(&*locks, &mut transaction, "stock", Duration::from_secs(10)).await
+            };
+            (locked.unwrap_err(), Instant::now())
+        };
+        let breaking = async {
+            until("it waits", async || other.inspect("stock").await.unwrap().waiters().count() == 1).await;
+            proxy.break_quietly();
+            held.release().await.unwrap();
+            Instant::now()
+        };
+        let both = async { tokio::join!(locking, breaking) };
+        let both = tokio::time::timeout(Duration::from_secs(20), both).await;
+        let ((refused, end), begin) = both.expect("it waits for a connection that nobody answers on");
+        assert_eq!(refused.kind(), ErrorKind::Timeout, "{refused:?}");
+        assert!(end - begin < Duration::from_secs(2), "it took {:?}", end - begin);
+        let next = mutex.lock_within(Duration::from_secs(1)).await.unwrap().expect("it is free");
+        next.release().await.unwrap();
+        if runs_it {
+            // What it began ends without an answer, so that the pool can make another connection.
+            tokio::time::timeout(Duration::from_secs(20), pool.acquire()).await.unwrap().unwrap();
+        }
+    }
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
 /// A transaction with a snapshot may learn only at the lock that the row of the claim is newer.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
