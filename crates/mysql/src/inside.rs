@@ -93,8 +93,8 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock, or it has ended before; start
-/// it over from its beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it.
+/// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock, or it has ended before, also
+/// with its connection; start it over from its beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it.
 /// [`ErrorKind::InvalidOption`]: the transaction is on another server than `locks`. [`ErrorKind::Timeout`], too: its turn had
 /// come, and the transaction's connection did not answer within [`Options::command_deadline`](tidelock_core::Options);
 /// drop the transaction, for a rollback would wait for that connection. Otherwise as of
@@ -296,8 +296,9 @@ fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
 }
 
 fn start_over() -> Error {
-    let wrong = "this transaction has ended: the server has rolled it back (a deadlock, or rows that changed since its snapshot), or a \
-                 statement has committed it; start it over from its beginning";
+    let wrong = "this transaction has ended: the server has rolled it back (a deadlock, or rows that changed since its snapshot), or has \
+                 ended its connection (perhaps its wait_timeout is shorter than the wait for the lock), or a statement has committed \
+                 it; start it over from its beginning";
     Error::new(ErrorKind::Conflict, wrong)
 }
 
@@ -392,10 +393,7 @@ impl OpenSession {
             match self.stamp(claim, slot, transaction).await {
                 Ok(true) => return Ok(true),
                 Ok(false) => self.is_store_of(slot, transaction).await?, // otherwise another claim has that slot
-                Err(said) if said.number().is_some_and(trouble::is_over) => {
-                    return Err(start_over().during("lock").on(name));
-                }
-                Err(said) => return Err(self.trouble(&said).during("lock").on(name)),
+                Err(said) => return Err(self.refused(&said).on(name)),
             }
         }
         let wrong = format!(
@@ -443,7 +441,7 @@ impl OpenSession {
         let mut text = String::new();
         put(&mut text, sql::WHICH_STORE, &[("database", &self.database()), ("version", &sql::VERSION)]);
         let asked = sqlx::raw_sql(AssertSqlSafe(text)).fetch_optional(&mut **transaction).await;
-        let found = asked.map_err(|error| self.trouble(&Said::of(error)).during("lock"))?;
+        let found = asked.map_err(|error| self.refused(&Said::of(error)))?;
         let found = found.as_ref().map(Row::of).map(|row| (row.number(0), row.number(1)));
         if found == Some((self.caller.store, slot.server)) {
             return Ok(());
@@ -453,6 +451,13 @@ impl OpenSession {
             self.looks.place()
         );
         Err(Error::new(ErrorKind::InvalidOption, wrong).during("lock"))
+    }
+
+    /// A statement inside the user's transaction has failed. Without its connection that has been rolled back, and no
+    /// repetition of the statement could help.
+    fn refused(&self, said: &Said) -> Error {
+        let error = if trouble::ends_a_transaction(said) { start_over() } else { self.trouble(said) };
+        error.during("lock")
     }
 
     /// The database of the tables, between backquotes.

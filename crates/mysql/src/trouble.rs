@@ -71,9 +71,16 @@ pub(crate) fn rolls_back(number: u16) -> bool {
     matches!(number, DEADLOCK | RECORD_CHANGED | NOT_CERTIFIED)
 }
 
-/// Whether a statement for a user's transaction has found that it is over: rolled back by this statement, or ended before.
-pub(crate) fn is_over(number: u16) -> bool {
-    rolls_back(number) || number == NO_SAVEPOINT
+/// Whether a statement for a user's transaction has found that it is over: rolled back by this statement, or ended before,
+/// perhaps with its connection.
+pub(crate) fn ends_a_transaction(said: &Said) -> bool {
+    match said {
+        Said::Server { number, .. } => {
+            rolls_back(*number) || *number == NO_SAVEPOINT || ends_the_connection(*number)
+        }
+        Said::Broken(error) => matches!(**error, sqlx::Error::Io(_)),
+        Said::NoAnswer | Said::NotSent | Said::NotConnected => false,
+    }
 }
 
 /// The error for the user. `place` is the server: `MariaDB or MySQL at 10.0.0.7:3306/shop`.
@@ -217,5 +224,16 @@ mod tests {
         }
         // Of a user's transaction only that statement is rolled back.
         assert!(retries(&number(LOCK_WAIT)) && !rolls_back(LOCK_WAIT));
+    }
+
+    #[test]
+    fn a_transaction_is_over_with_its_connection() {
+        let number = |number| Said::Server { number, message: String::new() };
+        for over in [DEADLOCK, NO_SAVEPOINT, 1053, 1927, 4031] {
+            assert!(ends_a_transaction(&number(over)), "{over}");
+        }
+        assert!(ends_a_transaction(&Said::of(sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into()))));
+        assert!(!ends_a_transaction(&number(LOCK_WAIT)) && !ends_a_transaction(&number(1142)));
+        assert!(!ends_a_transaction(&Said::of(sqlx::Error::Protocol(String::new()))));
     }
 }

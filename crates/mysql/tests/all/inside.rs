@@ -1,6 +1,8 @@
 //! Locking inside the caller's own transaction.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::mysql::MySqlConnection;
@@ -379,6 +381,62 @@ async fn a_connection_that_died_silently_holds_its_lock_until_wait_timeout() {
     assert!(next.token() > token);
     next.release().await.unwrap();
     drop(transaction);
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+/// A server ends a connection that is idle, also one whose transaction waits for its turn, and rolls back.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_that_was_ended_while_it_waited_is_run_again_from_the_beginning() {
+    let options = Options::new().namespace(&namespace("ended"));
+    let (locks, other) = (client_with(options.clone()).await, client_with(options).await);
+    let newest = Arc::new(AtomicU64::new(0));
+    let connected = newest.clone();
+    let pool = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).after_connect(move |connection, _| {
+        let connected = connected.clone();
+        Box::pin(async move {
+            sqlx::raw_sql("SET SESSION wait_timeout = 2").execute(&mut *connection).await?;
+            let id = sqlx::query_scalar("SELECT CONNECTION_ID()").fetch_one(connection).await?;
+            connected.store(id, Ordering::Relaxed);
+            Ok(())
+        })
+    });
+    let pool = pool.connect(&url()).await.unwrap();
+    let mutex = other.mutex("stock").unwrap();
+    for is_killed in [false, true] {
+        let ends = async || {
+            until("it waits", async || other.inspect("stock").await.unwrap().waiters().count() == 1).await;
+            let id = newest.load(Ordering::Relaxed);
+            if is_killed {
+                run(&format!("KILL {id}")).await;
+            }
+            let is_there = format!("SELECT id FROM information_schema.PROCESSLIST WHERE id = {id}");
+            until("the server has ended it", async || run(&is_there).await.is_empty()).await;
+        };
+        let held = mutex.lock().await.unwrap();
+        let free = async {
+            ends().await;
+            held.release().await.unwrap();
+        };
+        let mut transaction = pool.begin().await.unwrap();
+        let (refused, ()) = tokio::join!(lock_in(&*locks, &mut transaction, "stock"), free);
+        assert_eq!(refused.as_ref().unwrap_err().kind(), ErrorKind::Conflict, "{is_killed}: {refused:?}");
+        drop(transaction);
+        let held = mutex.lock().await.unwrap();
+        let free = async {
+            ends().await;
+            held.release().await.unwrap();
+        };
+        let mut runs = 0;
+        let running = in_transaction(&*locks, &pool, &["stock"], |_, _| {
+            runs += 1;
+            Box::pin(async { Ok::<_, TransactionError<Infallible>>(()) })
+        });
+        let (done, ()) = tokio::join!(running, free);
+        done.unwrap();
+        assert_eq!(runs, 1);
+    }
     locks.close().await.unwrap();
     other.close().await.unwrap();
 }
