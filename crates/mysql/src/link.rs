@@ -4,6 +4,7 @@
 //! place, so a request that is dropped half-way takes it along: what is left of its answer can never be taken for the
 //! answer to another request.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -381,7 +382,8 @@ impl Link {
     }
 
     async fn dial(&self) -> Result<MySqlConnection, sqlx::Error> {
-        let mut connection = self.address.to_connect().await?.connect().await?;
+        let connecting = self.address.to_connect().await?.connect().await;
+        let mut connection = connecting.map_err(|error| self.may_come_back(error))?;
         let isolation = match self.reads {
             Reads::Committed => "READ COMMITTED",
             Reads::Uncommitted => "READ UNCOMMITTED",
@@ -390,6 +392,20 @@ impl Link {
         put(&mut text, SETTINGS, &[("lock_wait", &LOCK_WAIT), ("isolation", &isolation)]);
         said(&mut connection, &text).await?;
         Ok(connection)
+    }
+
+    /// A server that is down has no socket. So with a URL of a socket, what is missing may come back.
+    fn may_come_back(&self, error: sqlx::Error) -> sqlx::Error {
+        match (error, self.address.options().get_socket()) {
+            (sqlx::Error::Io(missing), Some(socket)) if missing.kind() == io::ErrorKind::NotFound => {
+                let wrong = format!(
+                    "{missing}; check that the server is up, and that {} and other files that the URL names are there",
+                    socket.display()
+                );
+                sqlx::Error::Io(io::Error::new(io::ErrorKind::ConnectionRefused, wrong))
+            }
+            (error, _) => error,
+        }
     }
 
     /// Ends the connection.
@@ -446,6 +462,17 @@ mod tests {
         let within = Duration::from_secs(20);
         let address = Address::parse(&std::env::var("TIDELOCK_MARIADB_URL").unwrap()).unwrap();
         Link::new(address, Reads::Committed, idling, within, within)
+    }
+
+    /// Its socket is not there until it has started again.
+    #[tokio::test]
+    async fn a_server_with_a_socket_may_be_down() {
+        let address = Address::parse("mysql://app@h/shop?socket=/there/is/none").unwrap();
+        let within = Duration::from_secs(5);
+        let link = Link::new(address, Reads::Committed, Idling::Repeats, within, within);
+        let error = crate::trouble::from(&link.connect().await.unwrap_err(), link.place());
+        assert_eq!(error.kind(), tidelock_core::ErrorKind::Unavailable, "{error:?}");
+        assert!(error.to_string().contains("/there/is/none"), "{error}");
     }
 
     /// The server refuses each of them, by a trigger, behind a row that it has locked.
