@@ -62,6 +62,9 @@ impl Drop for MySqlSession {
     fn drop(&mut self) {
         self.watching.abort();
         inside::forget(self.session.id);
+        // Perhaps no close has come this far: the task that watches must not ask for ever.
+        self.session.own_claims.waits_for_no_transaction();
+        self.session.ending.notify_one();
     }
 }
 

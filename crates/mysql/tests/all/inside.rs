@@ -211,6 +211,34 @@ async fn a_closed_client_asks_nothing_although_its_transaction_is_open() {
     run("DROP USER 'closing'@'%'").await;
 }
 
+/// The server was away for the whole close, and is there again.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_client_that_could_not_be_closed_asks_nothing_although_its_transaction_is_open() {
+    run("CREATE OR REPLACE USER 'parting'@'%'; GRANT ALL ON tidelock.* TO 'parting'@'%'").await;
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let through = url_of("parting", "tidelock").replace(&place, &proxy.address().to_string());
+    let options =
+        Options::new().namespace(&namespace("parting")).command_deadline(Duration::from_millis(500));
+    let locks = Store::open(&through).unwrap().connect(options).await.unwrap();
+    let pool = pool().await;
+    let mut transaction = pool.begin().await.unwrap();
+    lock_in(&*locks, &mut transaction, "stock").await.unwrap();
+    proxy.cut();
+    let closed = locks.close_within(Duration::from_secs(1)).await;
+    assert!(closed.is_err(), "the server was away");
+    drop(locks);
+    proxy.heal();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        let there = run("SELECT id FROM information_schema.PROCESSLIST WHERE user = 'parting'").await;
+        assert!(there.is_empty(), "after {:?} it is there again", began.elapsed());
+    }
+    transaction.commit().await.unwrap();
+    run("DROP USER 'parting'@'%'").await;
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_deadlock_with_the_users_own_rows_is_run_again_from_the_beginning() {
