@@ -156,9 +156,9 @@ pub async fn lock_in_within(
     name: &str,
     patience: Duration,
 ) -> Result<Option<Token>> {
-    let late = Instant::now() + patience;
+    let late = Instant::now().checked_add(patience); // None: never
     loop {
-        let left = late.saturating_duration_since(Instant::now());
+        let left = late.map_or(patience, |late| late.saturating_duration_since(Instant::now()));
         let Some(held) = for_a_transaction(locks.mutex(name)?.lock_within(left)).await? else {
             return Ok(None);
         };

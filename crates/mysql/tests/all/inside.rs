@@ -41,6 +41,9 @@ async fn a_transaction_excludes_an_ordinary_lock_until_it_is_committed() {
     transaction.rollback().await.unwrap();
     let after = other.mutex("stock").unwrap().lock().await.unwrap();
     after.release().await.unwrap();
+    let mut transaction = pool.begin().await.unwrap();
+    assert!(lock_in_within(&*locks, &mut transaction, "stock", Duration::MAX).await.unwrap().is_some());
+    transaction.rollback().await.unwrap();
     locks.close().await.unwrap();
     other.close().await.unwrap();
 }
