@@ -6,6 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::aside::Aside;
+use crate::escape::unescape;
+
+/// Says that the user or the password of a URL must be written in another way, without repeating it.
+pub const MUST_BE_ENCODED: &str =
+    "a user name or a password in the URL must have its / ? # and @ percent-encoded: @ is %40";
 
 /// A password, with or without a user name.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,6 +30,19 @@ impl Login {
     #[must_use]
     pub fn password(password: &str) -> Self {
         Self { user: None, password: password.to_owned() }
+    }
+
+    /// That of a URL, `USER:PASSWORD`, in which every `%` and two digits is a byte.
+    ///
+    /// # Errors
+    /// If there is no password, or a `%` that is none of a byte. The message does not repeat any of it.
+    pub fn of_url(login: &str) -> Result<Self, &'static str> {
+        let (user, password) =
+            login.split_once(':').ok_or("the user in the URL needs a password: USER:PASSWORD@")?;
+        let decoded = |text| {
+            unescape(text).ok_or("a % in the user name or the password in the URL must be written as %25")
+        };
+        Ok(Self::user(&decoded(user)?, &decoded(password)?))
     }
 
     /// The user name, if there is one, and the password.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
+use tidelock_core::backend::Login;
 use tidelock_core::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2379;
@@ -60,9 +61,8 @@ impl fmt::Debug for Address {
 }
 
 fn user(who: &str) -> Result<(String, String)> {
-    let (user, password) =
-        who.split_once(':').ok_or_else(|| wrong("the user in the URL needs a password: USER:PASSWORD@"))?;
-    Ok((user.to_owned(), password.to_owned()))
+    let (user, password) = Login::of_url(who).map_err(wrong)?.into_parts();
+    Ok((user.unwrap_or_default(), password))
 }
 
 /// `HOST:PORT` of `HOST[:PORT]`.
@@ -120,6 +120,13 @@ mod tests {
     }
 
     #[test]
+    fn a_user_and_a_password_are_percent_encoded() {
+        let user = read("etcd://u%C3%A9%3A:p%40s%2Fs%25@h/a").2;
+        assert_eq!(user, Some(("ué:".to_owned(), "p@s/s%".to_owned())));
+        assert!(Address::parse("etcd://u:100%@h").unwrap_err().to_string().contains("%25"));
+    }
+
+    #[test]
     fn tls_is_part_of_the_url() {
         if cfg!(feature = "tls") {
             assert_eq!(read("etcds://h,i:1").0, ["https://h:2379", "https://i:1"]);
@@ -157,6 +164,8 @@ mod tests {
             "etcd://h?x=1",
             "etcd://h/a//b",
             "etcd://h/a?b",
+            "etcd://u:100%secret@h",
+            "etcd://u:secret%ff@h",
         ] {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");

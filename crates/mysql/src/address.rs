@@ -9,9 +9,9 @@ use sqlx::ConnectOptions;
 use sqlx::mysql::MySqlConnectOptions;
 #[cfg(feature = "tls")]
 use sqlx::mysql::MySqlSslMode;
-use tidelock_core::backend::Credentials;
 #[cfg(feature = "tls")]
 use tidelock_core::backend::TlsCertificates;
+use tidelock_core::backend::{Credentials, MUST_BE_ENCODED};
 use tidelock_core::{Error, ErrorKind, Result};
 
 const FORM: &str = "mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
@@ -43,6 +43,7 @@ impl Address {
         if !url.starts_with("mysql://") && !url.starts_with("mariadb://") {
             return Err(wrong("this is not the URL of a MySQL or MariaDB database"));
         }
+        check(url).map_err(|wrong| Error::new(ErrorKind::InvalidOption, wrong))?;
         // Its error may contain a part of the URL, and so the password.
         let options = MySqlConnectOptions::from_str(url).map_err(|_| wrong("this URL cannot be read"))?;
         Self::of(options)
@@ -116,6 +117,16 @@ impl Address {
     }
 }
 
+/// A misplaced password may be in any part behind the host, and these parts are shown.
+fn check(url: &str) -> std::result::Result<(), String> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let tail = &rest[rest.find(['/', '?', '#']).unwrap_or(rest.len())..];
+    if tail.contains('@') {
+        return Err(MUST_BE_ENCODED.into());
+    }
+    Ok(())
+}
+
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -141,5 +152,20 @@ mod tests {
             assert_eq!(wrong.kind(), ErrorKind::InvalidOption, "{url}");
             assert!(!format!("{wrong:?}").contains("secret"), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_password_that_is_not_encoded_is_refused_and_not_repeated() {
+        for url in [
+            "mysql://admin:2024/07secret@db:3306/shop",
+            "mysql://admin:20?secret@db:3306/shop",
+            "mariadb://admin:20#secret@db:3306/shop",
+        ] {
+            let wrong = Address::parse(url).map(|address| address.name().to_owned()).expect_err(url);
+            assert_eq!(wrong.kind(), ErrorKind::InvalidOption, "{url}");
+            assert!(wrong.to_string().contains("percent-encoded"), "{wrong}");
+            assert!(!format!("{wrong:?}").contains("secret"), "{wrong:?}");
+        }
+        Address::parse("mysql://app:p%40ss@h/shop").unwrap();
     }
 }

@@ -4,10 +4,9 @@
 //! quote it, so they are never passed on.
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
+use tidelock_core::backend::MUST_BE_ENCODED;
 use tidelock_core::{Error, ErrorKind, Result};
 
-const SPECIAL: &str =
-    "a user name or a password in the URL must have its / ? # and @ percent-encoded: @ is %40";
 const NO_HOST: &str = "the URL names no host: redis://HOST:PORT";
 const NO_PORT: &str = "the port in the URL must be a number from 0 to 65535: redis://HOST:6379";
 const NO_DATABASE: &str = "the database in the URL must be a number: redis://HOST:PORT/0";
@@ -47,7 +46,7 @@ fn check(url: &str) -> Result<(), &'static str> {
 fn check_network(rest: &str, only_fragment: Option<&str>) -> Result<(), &'static str> {
     let (places, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
-        return Err(SPECIAL);
+        return Err(MUST_BE_ENCODED);
     }
     check_place(places.rsplit_once('@').map_or(places, |(_, place)| place))?;
     let (tail, fragment) = tail.split_once('#').map_or((tail, None), |(tail, after)| (tail, Some(after)));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use tidelock_core::backend::{Login, MUST_BE_ENCODED};
 use tidelock_core::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2181;
@@ -32,10 +33,13 @@ impl Address {
             _ => return Err(wrong("the URL must begin with zookeeper:// or zookeeper+tls://")),
         };
         let (places, chroot) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // It may be a part of the password, and the chroot is shown.
+        if chroot.contains('@') {
+            return Err(wrong(MUST_BE_ENCODED));
+        }
         // A password may contain an @, a host must not.
         let (digest, places) = match places.rsplit_once('@') {
-            Some((who, places)) if who.contains(':') => (Some(who.to_owned()), places),
-            Some(_) => return Err(wrong("the user in the URL needs a password: USER:PASSWORD@")),
+            Some((who, places)) => (Some(digest(who)?), places),
             None => (None, places),
         };
         let hosts = places.split(',').map(host).collect::<Option<Vec<_>>>();
@@ -61,6 +65,11 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }
+}
+
+fn digest(who: &str) -> Result<String> {
+    let (user, password) = Login::of_url(who).map_err(wrong)?.into_parts();
+    Ok(format!("{}:{password}", user.unwrap_or_default()))
 }
 
 /// `HOST:PORT` of `HOST[:PORT]`.
@@ -117,6 +126,15 @@ mod tests {
     }
 
     #[test]
+    fn a_user_and_a_password_are_percent_encoded() {
+        let read = |url| read(url).1.unwrap();
+        assert_eq!(read("zookeeper://u%C3%A9:p%40s%2Fs%25@h/a"), "ué:p@s/s%");
+        let refused = |url| Address::parse(url).unwrap_err().to_string();
+        assert!(refused("zookeeper://admin:2024/07secret@zk").contains("percent-encoded"));
+        assert!(refused("zookeeper://u:100%@zk").contains("%25"));
+    }
+
+    #[test]
     fn tls_is_part_of_the_url() {
         if cfg!(feature = "tls") {
             assert_eq!(read("zookeeper+tls://h,i:1/a").0, ["tcp+tls://h:2181/a", "tcp+tls://i:1/a"]);
@@ -143,6 +161,9 @@ mod tests {
             "zookeeper://h,",
             "zookeeper://secret@h",
             "zookeeper://h?x=1",
+            "zookeeper://admin:2024/07secret@zk:2181",
+            "zookeeper://u:100%secret@h",
+            "zookeeper://u:secret%ff@h",
         ]
         .into_iter()
         .chain(["zookeeper://h/a//b", "zookeeper://h/../a", "zookeeper://h/zookeeper/"])

@@ -91,7 +91,7 @@ pub use crate::escape::{escape, unescape};
 pub use crate::factory::{attach, connect};
 pub use crate::keeper::keepers_caught_up;
 pub use crate::local::{LOCAL_BY_DEFAULT, Local, Locals, Witness, Witnessed};
-pub use crate::login::{Asked, Credentials, Login};
+pub use crate::login::{Asked, Credentials, Login, MUST_BE_ENCODED};
 pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::server_kind::server_kind;
