@@ -15,6 +15,9 @@ use tidelock_core::backend::{Credentials, MUST_BE_ENCODED};
 use tidelock_core::{Error, ErrorKind, Result};
 
 const FORM: &str = "mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
+/// What a URL may say behind a `?`. The library ignores all that it does not know, and Tidelock sets the rest itself.
+const PARAMETERS: [&str; 9] =
+    ["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey"];
 
 #[derive(Clone)]
 pub(crate) struct Address {
@@ -117,12 +120,27 @@ impl Address {
     }
 }
 
-/// A misplaced password may be in any part behind the host, and these parts are shown.
+/// Says which part of the URL would be ignored. No message has any part of the URL but the name of a parameter: a misplaced
+/// password may be in each of them.
 fn check(url: &str) -> std::result::Result<(), String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let tail = &rest[rest.find(['/', '?', '#']).unwrap_or(rest.len())..];
     if tail.contains('@') {
         return Err(MUST_BE_ENCODED.into());
+    }
+    let (tail, fragment) = tail.split_once('#').unwrap_or((tail, ""));
+    if !fragment.is_empty() {
+        return Err(format!("the URL of a database must have nothing after a #: {FORM}"));
+    }
+    let query = tail.split_once('?').map_or("", |(_, query)| query);
+    let mut keys =
+        query.split('&').filter(|part| !part.is_empty()).map(|part| part.split('=').next().unwrap_or(part));
+    if let Some(key) = keys.find(|key| !PARAMETERS.contains(key)) {
+        let is_name = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        let shown = if is_name { format!("`{key}`, which is none of them") } else { "another one".into() };
+        return Err(format!(
+            "the URL of a database takes only ?socket, ssl-mode, ssl-ca, ssl-cert and ssl-key; it has {shown}"
+        ));
     }
     Ok(())
 }
@@ -155,17 +173,35 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_is_not_encoded_is_refused_and_not_repeated() {
-        for url in [
-            "mysql://admin:2024/07secret@db:3306/shop",
-            "mysql://admin:20?secret@db:3306/shop",
-            "mariadb://admin:20#secret@db:3306/shop",
+    fn what_a_url_says_is_used_or_refused_with_the_part_that_is_wrong() {
+        for (url, part) in [
+            ("mysql://app@h/shop?ssl_mode=VERIFY_IDENTITY", "`ssl_mode`"),
+            ("mysql://app@h/shop?socket=/s&tls=true", "`tls`"),
+            ("mysql://app@h/shop?ssl%2Dmode=VERIFY_IDENTITY", "only"),
+            ("mysql://app@h/shop?timezone=secret", "`timezone`"),
+            ("mysql://app@h/shop?charset=latin1", "`charset`"),
+            ("mysql://app@h/shop?password=secret", "`password`"),
+            ("mysql://app@h/shop?se cret", "only"),
+            ("mysql://app@h/shop#secret", "after a #"),
+            ("mysql://app@h/shop?socket=/s#secret", "after a #"),
+            ("mysql://admin:2024/07secret@db:3306/shop", "percent-encoded"),
+            ("mysql://admin:20?secret@db:3306/shop", "percent-encoded"),
+            ("mariadb://admin:20#secret@db:3306/shop", "percent-encoded"),
         ] {
             let wrong = Address::parse(url).map(|address| address.name().to_owned()).expect_err(url);
             assert_eq!(wrong.kind(), ErrorKind::InvalidOption, "{url}");
-            assert!(wrong.to_string().contains("percent-encoded"), "{wrong}");
-            assert!(!format!("{wrong:?}").contains("secret"), "{wrong:?}");
+            let text = format!("{wrong:?} {wrong}");
+            assert!(text.contains(part), "{url}: {text}");
+            assert!(!text.contains("secret") && !text.contains("cret"), "{url}: {text}");
         }
-        Address::parse("mysql://app:p%40ss@h/shop").unwrap();
+        for url in [
+            "mysql://app:p%40ss@h/shop",
+            "mysql://app@h/shop?",
+            "mysql://app@h/shop?socket=/run/s",
+            "mysql://app@h/shop?ssl-mode=VERIFY_CA&ssl-ca=/ca.pem&ssl-cert=/c.pem&ssl-key=/k.pem",
+            "mysql://app@h/shop?sslmode=REQUIRED&sslca=/ca.pem&sslcert=/c.pem&sslkey=/k.pem",
+        ] {
+            Address::parse(url).expect(url);
+        }
     }
 }

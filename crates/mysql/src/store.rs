@@ -43,8 +43,9 @@ pub struct Store {
 impl Store {
     /// The database at `url`. Does not connect yet.
     ///
-    /// `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, or `mariadb://…`, with the parameters of `sqlx`:
-    /// `?socket=PATH`, and with the feature `tls` `?ssl-mode=VERIFY_IDENTITY&ssl-ca=PATH`.
+    /// `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, or `mariadb://…`, with these parameters of `sqlx`:
+    /// `?socket=PATH`, and with the feature `tls` `?ssl-mode=VERIFY_IDENTITY&ssl-ca=PATH`, and `&ssl-cert=PATH&ssl-key=PATH` for
+    /// the client's own certificate. Any other one is refused.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when it is not the URL of a database.
