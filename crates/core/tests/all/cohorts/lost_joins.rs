@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Claim, Clock as _, Layer, Moment, Patience, Place, Session, Sleep};
+use tidelock_core::backend::{Backend, Claim, Layer, Moment, Patience, Place, Session, Sleep};
 use tidelock_core::prelude::*;
 use tidelock_core::{Error, ErrorKind};
 use tidelock_memory::{Clock, Store};
