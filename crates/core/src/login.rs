@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::aside::Aside;
-use crate::escape::unescape;
 
 /// Says that the user or the password of a URL must be written in another way, without repeating it.
 pub const MUST_BE_ENCODED: &str =
@@ -35,13 +34,10 @@ impl Login {
     /// That of a URL, `USER:PASSWORD`, in which every `%` and two digits is a byte.
     ///
     /// # Errors
-    /// If there is no password, or a `%` that is none of a byte. The message does not repeat any of it.
+    /// If there is no password, a `%` that is none of a byte, or bytes that are no text. The message does not repeat any of it.
     pub fn of_url(login: &str) -> Result<Self, &'static str> {
         let (user, password) =
             login.split_once(':').ok_or("the user in the URL needs a password: USER:PASSWORD@")?;
-        let decoded = |text| {
-            unescape(text).ok_or("a % in the user name or the password in the URL must be written as %25")
-        };
         Ok(Self::user(&decoded(user)?, &decoded(password)?))
     }
 
@@ -56,6 +52,21 @@ impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
     }
+}
+
+fn decoded(text: &str) -> Result<String, &'static str> {
+    let mut rest = text.bytes();
+    let mut bytes = Vec::with_capacity(text.len());
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' { digit(rest.next())? << 4 | digit(rest.next())? } else { byte });
+    }
+    String::from_utf8(bytes).map_err(|_| "the user name or the password in the URL is not UTF-8")
+}
+
+fn digit(byte: Option<u8>) -> Result<u8, &'static str> {
+    let digit =
+        byte.and_then(|byte| char::from(byte).to_digit(16)).and_then(|digit| u8::try_from(digit).ok());
+    digit.ok_or("a % in the user name or the password in the URL must be written as %25")
 }
 
 /// The outcome of asking for a login.
@@ -88,5 +99,24 @@ impl Credentials {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_of_a_url_is_decoded() {
+        let parts = |login| Login::of_url(login).map(Login::into_parts);
+        for text in ["%75:p%2fq%c3%a9", "u:p%2Fq%C3%A9", "u:p/qé"] {
+            assert_eq!(parts(text), Ok((Some("u".to_owned()), "p/qé".to_owned())), "{text}");
+        }
+        for (wrong, says) in
+            [("u", "password"), ("u:%", "%25"), ("u:%2", "%25"), ("u:%zz", "%25"), ("u:%FF", "UTF-8")]
+        {
+            let error = parts(wrong).unwrap_err();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
     }
 }
