@@ -334,14 +334,11 @@ impl Client {
 
     /// Another client of the same store, with its own session.
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
-        match &*self.0.slot() {
-            Slot::Closing(_) => Err(closed()),
-            _ if self.is_draining() => Err(draining()),
-            _ => {
-                let linger = self.options().linger.min(ttl / 3);
-                Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl).linger(linger))
-            }
+        if self.0.is_closing() || self.is_draining() {
+            return Err(self.takes_no_locks());
         }
+        let linger = self.options().linger.min(ttl / 3);
+        Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl).linger(linger))
     }
 
     /// The error for a request for a lock after a drain or a close was begun.
