@@ -203,7 +203,6 @@ impl Reader<'_> {
     /// `'a', name, session, number, token` of who holds now, behind the answers that tell what has left. If there are joins
     /// of that name, their rows begin in the same way, unless its claims are in rows.
     fn hands(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
-        let changed = |at: usize| answer.affected.get(at) == Some(&1);
         if packet.hands.is_empty() {
             return;
         }
@@ -214,11 +213,24 @@ impl Reader<'_> {
             .filter_map(|row| Some((self.namespace.name(row.bytes(1))?, row)))
             .filter(|(name, _)| packet.hands.iter().any(|hand| requests[hand.request].0 == *name))
             .collect();
+        let handed = Self::left_by_hand(packet, requests, answer, &now, fates);
+        self.handed_on(packet, requests, now, &handed, fates);
+    }
+
+    /// Whether each has left, and as what. Returns the names that were handed on.
+    fn left_by_hand<'a>(
+        packet: &Packet,
+        requests: &'a [(Name, Action)],
+        answer: &Answer,
+        now: &HashMap<Name, &Row>,
+        fates: &mut Fates,
+    ) -> HashSet<&'a Name> {
+        let changed = |at: usize| answer.affected.get(at) == Some(&1);
         let mut handed = HashSet::new();
         for hand in &packet.hands {
             let (name, Action::Leave { id, .. }) = &requests[hand.request] else { continue };
             if changed(hand.held_at) || !hand.waited_at.is_some_and(changed) {
-                handed.insert(name.clone()); // or it was before, and the answer was lost
+                handed.insert(name); // or it was before, and the answer was lost
             }
             let left = match hand.waited_at {
                 _ if changed(hand.held_at) => Left::Held,
@@ -234,6 +246,18 @@ impl Reader<'_> {
             };
             fates.fates.insert(hand.request, Fate::Over(Ok(Outcome::Left(left))));
         }
+        handed
+    }
+
+    /// Who holds the lines now from which a claim has left: one of the caller's own is told.
+    fn handed_on(
+        &self,
+        packet: &Packet,
+        requests: &[(Name, Action)],
+        now: HashMap<Name, &Row>,
+        handed: &HashSet<&Name>,
+        fates: &mut Fates,
+    ) {
         for (name, row) in now {
             let Some(id) = only_holder(row) else {
                 let mut hands = packet.hands.iter().map(|hand| hand.request);
