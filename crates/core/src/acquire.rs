@@ -137,6 +137,9 @@ impl Client {
             let waits = &mut lead.leading().waits; // put back also if this is given up
             self.stand_in_line(want, Patience::Wait, by, waits, Some(&behind), &mut retries).await
         };
+        if retries.had_absences() {
+            behind.asks_anew();
+        }
         match stood {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads
@@ -205,12 +208,18 @@ impl Client {
         behind: Option<&Behind>,
     ) -> Result<Outcome> {
         if waits.is_none() {
-            if behind.is_some() {
-                retries.begin(self.clock().now());
+            if let Some(behind) = behind {
+                let now = self.clock().now();
+                retries.begin(now);
+                behind.asks(now);
             }
             let (open_by, again_by) = (retries.open_by(by), retries.open_again_by());
             let (live, was_open) = self.live_session_after_outage(open_by, again_by).await?;
             retries.opened(was_open);
+            if let Some(behind) = behind.filter(|_| !was_open) {
+                behind.asks_anew();
+                behind.asks(self.clock().now());
+            }
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);
             let claim = want.claim(ClaimId { number, ..id });

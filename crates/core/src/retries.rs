@@ -30,9 +30,10 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// Those of an acquire that gives up then, and awaits a session that is being opened for longer.
-    pub(crate) fn until(give_up: Moment, open_by: Moment) -> Self {
-        Self { give_up: Some(give_up), open_by: Some(open_by), ..Self::default() }
+    /// Those of an acquire that gives up then, and awaits a session that is being opened for longer. Perhaps it knows
+    /// that others are ahead.
+    pub(crate) fn until(give_up: Moment, open_by: Moment, is_behind: bool) -> Self {
+        Self { give_up: Some(give_up), open_by: Some(open_by), is_behind, ..Self::default() }
     }
 
     /// Those of an acquire that has its full time, and perhaps knows already that others are ahead.
@@ -43,6 +44,11 @@ impl Retries {
     /// Whether others are known to be ahead, and the store has been silent since, and no more than that.
     pub(crate) fn know_of_others(&self) -> bool {
         self.is_behind && self.trouble.is_none()
+    }
+
+    /// Whether the user was away for longer than a command may take.
+    pub(crate) fn had_absences(&self) -> bool {
+        self.absences > 0
     }
 
     /// Tells a caller with its own time limit whether others are known to be ahead.

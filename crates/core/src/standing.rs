@@ -12,13 +12,15 @@ use crate::retries::Retries;
 pub(crate) struct Standing {
     /// Until the store has answered. It is dropped before the claim leaves.
     join: Option<Box<Join<'static>>>,
+    /// It is being sent for the first time; if that is over, it has panicked.
+    begins: bool,
     is_answered: bool,
     pub(crate) owned: OwnedClaim,
 }
 
 impl Standing {
     pub(crate) const fn of(owned: OwnedClaim) -> Self {
-        Self { join: None, is_answered: false, owned }
+        Self { join: None, begins: false, is_answered: false, owned }
     }
 
     /// Whether the store has answered its join.
@@ -28,7 +30,7 @@ impl Standing {
 
     /// Whether a request of its join has panicked, and not only its user.
     pub(crate) fn has_panicked(&self) -> bool {
-        self.join.as_ref().is_some_and(|join| join.is_polled)
+        self.begins || self.join.as_ref().is_some_and(|join| join.is_polled)
     }
 
     /// Joins the line for nobody else: whoever gives up gives up the join too.
@@ -53,16 +55,21 @@ impl Standing {
     }
 
     async fn joined(&mut self, by: Moment, retries: &mut Retries) -> Result<Joined> {
-        let Self { join, owned, .. } = self;
+        let Self { join, begins, owned, .. } = self;
         let begun = match join {
             Some(join) => match join.go_on(owned, || request(owned)) {
                 Some(lost) => return Ok(lost),
                 None => owned.live.clock.now(),
             },
-            None => match Join::begin(owned, request(owned)) {
-                Begun::Answered(joined) => return Ok(joined),
-                Begun::UnderWay(begun) => join.insert(Box::new(begun)).asked(),
-            },
+            None => {
+                *begins = true;
+                let begun = Join::begin(owned, request(owned));
+                *begins = false;
+                match begun {
+                    Begun::Answered(joined) => return Ok(joined),
+                    Begun::UnderWay(begun) => join.insert(Box::new(begun)).asked(),
+                }
+            }
         };
         let Some(under_way) = join else { return Ok(Joined::Waiting) };
         // Boxed, so that a leader that is answered at once does not pay for all that can happen to the others.

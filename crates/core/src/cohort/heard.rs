@@ -11,4 +11,6 @@ pub(super) enum Heard {
     NothingSince(Moment),
     /// Others are ahead.
     Wait,
+    /// Others were ahead, and since then the store is silent.
+    WaitAndNothingSince(Moment),
 }

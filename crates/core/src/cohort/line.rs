@@ -54,6 +54,8 @@ pub(super) struct Line<N> {
     /// How more readers can share it.
     pub(super) share: Option<Share>,
     pub(super) led: Led,
+    /// Since when the store has not answered to those that lead. [`Moment::START`] if it has.
+    silent_since: Moment,
     /// While the store is silent, those that lead have until then, whatever is left of their own time.
     grace_until: Moment,
     /// How often the store has answered to one that leads.
@@ -132,6 +134,7 @@ impl<N> Cohort<N> {
             bell: None,
             share: None,
             led: Led::default(),
+            silent_since: Moment::START,
             grace_until: Moment::START,
             answers: 0,
             stale: 0,
@@ -216,12 +219,30 @@ impl<N> Cohort<N> {
     /// What one that is about to lead has heard of the store.
     pub(super) fn heard_by(&self, waiter: &Waiter<N>) -> Heard {
         let line = self.line.lock();
+        let is_silent = line.silent_since != Moment::START;
         if line.has_to_wait(waiter.answers) {
-            Heard::Wait
-        } else if line.answers > waiter.answers || waiter.since == Moment::START {
-            Heard::Nothing
-        } else {
+            if is_silent { Heard::WaitAndNothingSince(line.silent_since) } else { Heard::Wait }
+        } else if line.answers == waiter.answers && waiter.since != Moment::START {
             Heard::NothingSince(waiter.since)
+        } else if is_silent {
+            Heard::NothingSince(line.silent_since) // it came while the store answered
+        } else {
+            Heard::Nothing
+        }
+    }
+
+    /// Who leads in this turn asks the store now, and nobody has an answer.
+    pub(super) fn is_silent_since(&self, turn: u64, now: Moment) {
+        let mut line = self.line.lock();
+        if line.turn == turn && line.silent_since == Moment::START {
+            line.silent_since = now;
+        }
+    }
+
+    pub(super) fn is_silent_no_more(&self, turn: u64) {
+        let mut line = self.line.lock();
+        if line.turn == turn {
+            line.silent_since = Moment::START;
         }
     }
 
@@ -321,12 +342,16 @@ impl<N> Line<N> {
             return false;
         }
         let since = *self.led.neglected_since.get_or_insert(now);
-        self.led.is_abandoned() || now >= since + patience
+        let is_neglected = self.led.is_abandoned() || now >= since + patience;
+        if is_neglected {
+            self.silent_since = Moment::START; // who was not there has heard no silence
+        }
+        is_neglected
     }
 
     fn is_answered(&mut self) {
         self.answers += 1;
-        self.grace_until = Moment::START;
+        (self.silent_since, self.grace_until) = (Moment::START, Moment::START);
     }
 
     /// The claim of the one that leads is about to be forgotten.

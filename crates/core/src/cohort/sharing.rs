@@ -50,7 +50,10 @@ impl Cohort<News> {
             None => {
                 let is_behind = line.led.reads.is_some_and(|leader_reads| !(leader_reads && reads));
                 // After an outage nobody knows, and the store has to be asked.
-                is_behind && line.has_to_wait(0) && line.led.neglected_since.is_none()
+                is_behind
+                    && line.has_to_wait(0)
+                    && line.led.neglected_since.is_none()
+                    && !line.led.is_abandoned()
             }
         }
     }

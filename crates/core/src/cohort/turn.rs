@@ -62,6 +62,16 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
+    /// The store is about to be asked.
+    pub(crate) fn asks(&self, now: Moment) {
+        self.cohort.is_silent_since(self.turn, now);
+    }
+
+    /// The silence until now says nothing of the store: it has begun to answer, or who leads was away.
+    pub(crate) fn asks_anew(&self) {
+        self.cohort.is_silent_no_more(self.turn);
+    }
+
     /// The store is about to be asked for this claim.
     pub(crate) fn is_led_with(&self, owned: &OwnedClaim) {
         self.cohort.is_led_with(self.turn, &owned.entry, false);
@@ -93,6 +103,7 @@ impl Lead {
             Heard::Nothing => (false, Moment::START),
             Heard::NothingSince(since) => (false, since),
             Heard::Wait => (true, Moment::START),
+            Heard::WaitAndNothingSince(since) => (true, since),
         };
         Self { cohort, turn, is_behind, unanswered_since, waits: None, is_handed_on: false }
     }
@@ -112,7 +123,7 @@ impl Lead {
             return Retries::with_full_time(self.is_behind);
         }
         let give_up = (since + longest).max(self.cohort.grace(now, longest / LEAST_PART));
-        Retries::until(give_up, give_up.max(since + options.connect_deadline))
+        Retries::until(give_up, give_up.max(since + options.connect_deadline), self.is_behind)
     }
 
     /// The store has not served it. Those that have waited for a word of the store since then hear the same; of the
@@ -133,9 +144,8 @@ impl Lead {
             if is_of_use && !is_lost && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
                 lead.waits = waits.take();
             }
-            if let Some(waits) = &lead.waits {
-                let is_answered = waits.is_answered() && waits.owned.entry.loss().is_none();
-                cohort.is_led_with(next_turn, &waits.owned.entry, is_answered);
+            if let Some(waits) = lead.waits.as_ref().filter(|waits| waits.owned.entry.loss().is_none()) {
+                cohort.is_led_with(next_turn, &waits.owned.entry, waits.is_answered());
             }
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidelock_core::backend::keepers_caught_up;
 use tidelock_memory::{Clock, Store};
 
 use super::asking::{Done, LINGER, TTL, asks, claims, granted, once, options};
@@ -148,6 +149,55 @@ async fn a_leader_that_nobody_polls_refuses_no_try_while_the_lock_is_free() -> D
     pass(&clock, options().command_deadline).await;
     let tried = mutex.try_lock().await?.expect("nobody holds it");
     tried.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn nor_does_one_that_nobody_polls_any_more() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options()).await?;
+    let mutex = locks.mutex("m")?;
+    let held = mutex.lock().await?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    pass(&clock, LINGER * 2).await;
+    pass(&clock, options().command_deadline).await;
+    store.faults().delay(TTL / 10);
+    assert!(once(leads.as_mut()).await.is_none());
+    store.faults().heal();
+    held.release().await?.confirmed()?;
+    for _ in 0..18 {
+        pass(&clock, TTL / 12).await;
+    }
+    let tried = mutex.try_lock().await?.expect("nobody holds it");
+    tried.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn whoever_comes_to_lead_after_one_that_was_given_up_has_time_to_begin() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(options().command_deadline(TTL * 20)).await?;
+    let mutex = locks.mutex("m")?;
+    store.faults().delay(TTL / 10);
+    let mut leads = Box::pin(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    store.faults().heal();
+    pass(&clock, TTL * 3 / 4).await;
+    let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+    for _ in 0..8 {
+        pass(&clock, TTL / 12).await; // its join is given up, and the bell has not rung
+    }
+    drop(leads);
+    clock.advance(TTL / 2);
+    assert!(keepers_caught_up(Duration::from_secs(10)), "the keepers do nothing");
+    let next = granted(next).await;
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(claims(&locks, "m").await, 1, "the last one leads beside the next one");
+    next.release().await?.confirmed()?;
+    granted(last).await.release().await?.confirmed()
 }
 
 #[tokio::test]

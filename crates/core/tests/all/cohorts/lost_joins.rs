@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,9 +23,9 @@ const IS_LOST: u8 = 1;
 const PANICS: u8 = 2;
 const PANICS_LATER: u8 = 3;
 
-/// What becomes of the next join.
+/// What becomes of the next join, and the number of the claim whose joins panic always.
 #[derive(Debug, Default)]
-struct Joins(AtomicU8);
+struct Joins(AtomicU8, AtomicU64);
 
 #[async_trait]
 impl Layer for Joins {
@@ -35,9 +35,13 @@ impl Layer for Joins {
         claim: &Claim,
         patience: Patience,
     ) -> tidelock_core::Result<Place> {
+        assert!(self.1.load(Ordering::Relaxed) != claim.id.number, "a layer of the user panics again");
         match self.0.swap(PASSES, Ordering::Relaxed) {
             IS_LOST => pending().await,
-            PANICS => panic!("a layer of the user panics"),
+            PANICS => {
+                self.1.store(claim.id.number, Ordering::Relaxed);
+                panic!("a layer of the user panics")
+            }
             PANICS_LATER => {
                 tokio::task::yield_now().await;
                 panic!("a layer of the user panics later")

@@ -297,3 +297,37 @@ async fn those_with_little_patience_delay_no_others_error() -> Done {
     last.await.expect("no panic").expect_err("the store is silent");
     Ok(())
 }
+
+#[tokio::test]
+async fn nor_do_they_after_the_loss_of_the_leaders_session() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let deadline = options().command_deadline;
+    let step = deadline / 100;
+    let ours = options().label("ours").connect_deadline(deadline);
+    let (ours, others) = (layered::attach(&store, gate.clone(), ours)?, store.attach(options())?);
+    let held = others.mutex("m")?.lock().await?;
+    let impatient = async |nth: u32| {
+        let (mutex, patience) = (ours.mutex("m")?, deadline * nth * 9 / 10);
+        tokio::spawn(async move { mutex.lock_within(patience).await });
+        tokio::task::yield_now().await;
+        Done::Ok(())
+    };
+    impatient(1).await?;
+    until("the first one's claim stands in line", async || claims(&others, "m").await == 2).await;
+    for nth in 2..=8 {
+        impatient(nth).await?;
+    }
+    let last = asks(&ours, "m").await;
+    gate.shut_after_loss(&store, "ours").await;
+    let since = clock.now();
+    while !last.is_finished() {
+        pass(&clock, step).await;
+        let waited = clock.now().since(since);
+        assert!(waited <= deadline * 5 / 4 + step * 3, "it has heard nothing after {waited:?}");
+    }
+    last.await.expect("no panic").expect_err("the store is away");
+    gate.is_shut.send_replace(false);
+    drop(held);
+    Ok(())
+}
