@@ -10,12 +10,15 @@ use tidelock_core::backend::Moment;
 pub(crate) struct Lease {
     pub(crate) ttl: Duration,
     until: AtomicU64,
+    /// Until when it lives for all that core was told. A renewal that core gave up may have proved more.
+    told: AtomicU64,
 }
 
 impl Lease {
     /// A lease that was granted for this time, by a request sent at that moment.
     pub(crate) fn new(ttl: Duration, sent: Moment) -> Self {
-        Self { ttl, until: AtomicU64::new((sent + ttl).as_nanos()) }
+        let until = (sent + ttl).as_nanos();
+        Self { ttl, until: AtomicU64::new(until), told: AtomicU64::new(until) }
     }
 
     /// A renewal that was sent at that moment is proved.
@@ -25,5 +28,14 @@ impl Lease {
 
     pub(crate) fn until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Relaxed))
+    }
+
+    /// Whether a longer life was proved than core was told.
+    pub(crate) fn has_news(&self) -> bool {
+        self.until.load(Ordering::Relaxed) > self.told.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_told(&self, until: Moment) {
+        self.told.fetch_max(until.as_nanos(), Ordering::Relaxed);
     }
 }

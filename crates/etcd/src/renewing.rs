@@ -64,7 +64,6 @@ impl OpenSession {
         let late = self.clock.now() + self.link.deadline().min(self.lease.ttl / 3) / 4 * 3;
         let mut pulse = self.pulse.lock().await;
         let Pulse { beat, unproved } = &mut *pulse;
-        let until = self.until();
         // A new leader was elected meanwhile: ask again, in its term.
         for _ in 0..3 {
             let sent = self.clock.now();
@@ -81,11 +80,10 @@ impl OpenSession {
                 *unproved = Some(kept); // this call may end before the proof
                 Ok::<_, Error>(kept)
             };
-            let has_news = || self.until() > until;
             let (kept, own, before) = tokio::join!(
-                self.unless_late(keeping, late, has_news),
-                self.unless_late(self.own_keys(), late, has_news),
-                before
+                self.unless_late(keeping, late),
+                self.unless_late(self.own_keys(), late),
+                self.unless_late(before, late)
             );
             // What is not known to be gone stands.
             let own = match own {
@@ -94,7 +92,7 @@ impl OpenSession {
             };
             let own = own.as_ref();
             let kept = match kept {
-                Err(error) if error.can_retry() && has_news() => {
+                Err(error) if error.can_retry() && self.lease.has_news() => {
                     return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
                 }
                 kept => kept?,
@@ -103,17 +101,17 @@ impl OpenSession {
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
                 return self.renewed(left, own, before.unwrap_or_default(), standing, late).await;
             }
-            let proof = self.prove(kept, &looked_at).await;
+            let proof = self.unless_late(self.prove(kept, &looked_at), late).await;
             if proof.is_ok() {
                 *unproved = None;
             }
             match proof {
                 Ok((true, others)) => return self.renewed(self.until(), own, others, standing, late).await,
                 // An earlier one counts, so this is a renewal all the same.
-                Ok((false, others)) if has_news() => {
+                Ok((false, others)) if self.lease.has_news() => {
                     return self.renewed(self.until(), own, others, standing, late).await;
                 }
-                Err(error) if error.can_retry() && has_news() => {
+                Err(error) if error.can_retry() && self.lease.has_news() => {
                     return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
                 }
                 Ok((false, _)) => {}
@@ -125,19 +123,14 @@ impl OpenSession {
     }
 
     /// The answer to that, but nothing that comes late while there is news to tell: core would not hear of it.
-    async fn unless_late<T>(
-        &self,
-        asking: impl Future<Output = Result<T>>,
-        late: Moment,
-        has_news: impl Fn() -> bool,
-    ) -> Result<T> {
+    async fn unless_late<T>(&self, asking: impl Future<Output = Result<T>>, late: Moment) -> Result<T> {
         tokio::pin!(asking);
         tokio::select! {
             biased;
             answer = &mut asking => return answer,
             () = Sleep::until(&self.clock, late) => {}
         }
-        if has_news() { Err(Error::no_answer(self.link.place())) } else { asking.await }
+        if self.lease.has_news() { Err(Error::no_answer(self.link.place())) } else { asking.await }
     }
 
     /// Asks, after a keep-alive was answered, whether its leader was in office. If so, the lease lives as long as that
@@ -192,6 +185,7 @@ impl OpenSession {
             let news = self.own_claims.left(name, *id, Some(*at));
             self.tell(name, news);
         }
+        self.lease.is_told(until);
         Ok(Renewal {
             until,
             gone: gone.into_iter().map(|(_, id, _)| id).collect(),

@@ -6,7 +6,7 @@ use tidelock_conformance::callers::Caller;
 use tidelock_etcd::backend::{Place, Shard};
 use tidelock_etcd::{Options, State, Store};
 
-use crate::site::{self, Middleman, SLOW, join, name, until};
+use crate::site::{self, FULL, Middleman, SLOW, join, name, until};
 
 const TTL: Duration = Duration::from_secs(3);
 /// What a request for a lease's keys has in it.
@@ -69,5 +69,59 @@ async fn what_an_earlier_keep_alive_was_worth_is_told_whatever_fails_now() {
     middleman.denies_leases("/LeaseKeepAlive");
     let renewed = caller.session.renew(Shard(0), &standing).await.unwrap();
     assert!(renewed.until > before && renewed.gone.is_empty() && renewed.unsure.is_empty(), "{renewed:?}");
+    caller.session.close().await.unwrap();
+}
+
+/// Each answer comes in time, and two that are awaited one after the other do not.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_renewal_that_was_given_up_makes_those_behind_it_no_later() {
+    let middleman = Middleman::before(site::host()).await;
+    let deadline = Duration::from_millis(1500);
+    let options = site::options("slow proofs").command_deadline(deadline);
+    let caller = Caller::open(&Store::open(&middleman.url()).unwrap(), 1, &options).await;
+    let claim = caller.mutex(&name("m"), 1);
+    let place = join(&caller, &claim).await;
+    let Place::Held { until: mut before, .. } = place else { panic!("{place:?}") };
+    let standing = [(claim.name.clone(), vec![claim.id])];
+    let renew = async |within| tokio::time::timeout(within, caller.session.renew(Shard(0), &standing)).await;
+    middleman.delays(&["/Txn", "/Range"], deadline / 5 * 3);
+    renew(deadline / 2).await.expect_err("its keep-alive is not proved yet");
+    for _ in 0..3 {
+        let renewed = renew(deadline).await.expect("core gives it up").unwrap();
+        assert!(renewed.until > before && renewed.gone.is_empty(), "{renewed:?}");
+        before = renewed.until;
+    }
+    middleman.heals();
+    caller.session.close().await.unwrap();
+}
+
+/// Core gives up a renewal that waits for the list, when it has proved the keep-alive before.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_a_renewal_has_proved_that_was_given_up_is_told_by_the_next_one() {
+    let mut middleman = Middleman::before(site::host()).await;
+    let options = site::options("given up").command_deadline(Duration::from_secs(8));
+    let caller = Caller::open(&Store::open(&middleman.url()).unwrap(), 1, &options).await;
+    let claim = caller.mutex(&name("m"), 1);
+    let place = join(&caller, &claim).await;
+    let Place::Held { until: before, .. } = place else { panic!("{place:?}") };
+    let standing = [(claim.name.clone(), vec![claim.id])];
+    // With another refusal the client would compare its connection with others.
+    let all = ["/Txn", "/Range", "/LeaseTimeToLive"];
+    middleman.refuses(&all, FULL);
+    caller.session.renew(Shard(0), &standing).await.unwrap_err();
+    middleman.heals();
+    middleman.stops("/LeaseTimeToLive", WITH_KEYS);
+    let given_up = tokio::time::timeout(Duration::from_secs(2), caller.session.renew(Shard(0), &standing));
+    given_up.await.expect_err("the list does not come");
+    middleman.heals();
+    middleman.refuses(&all, FULL);
+    middleman.denies_leases("/LeaseKeepAlive");
+    let renewed = caller.session.renew(Shard(0), &standing).await.unwrap();
+    assert!(renewed.until > before && renewed.gone.is_empty() && renewed.unsure.is_empty(), "{renewed:?}");
+    let again = caller.session.renew(Shard(0), &standing).await;
+    assert!(again.is_err(), "it was told already: {again:?}");
+    middleman.heals();
     caller.session.close().await.unwrap();
 }

@@ -28,6 +28,8 @@ const SOON: Duration = Duration::from_secs(10);
 struct Orders {
     /// Requests with this at the end of their path are not passed on, and get that answer.
     refused: Vec<(&'static str, Refusal)>,
+    /// Requests with one of these at the end of their path are passed on so much later.
+    delayed: (Vec<&'static str>, Duration),
     /// Requests with this at the end of their path that have these bytes in them wait for the test.
     stopped: Option<(&'static str, &'static [u8])>,
     /// Whoever is asked there says that there is no such lease.
@@ -92,6 +94,11 @@ impl Middleman {
         self.orders.lock().unwrap().refused = paths.iter().map(|path| (*path, refusal)).collect();
     }
 
+    /// From now on requests to these are passed on so much later.
+    pub(crate) fn delays(&self, paths: &[&'static str], by: Duration) {
+        self.orders.lock().unwrap().delayed = (paths.to_vec(), by);
+    }
+
     /// From now on requests to this that have these bytes in them wait for [`Middleman::stopped`].
     pub(crate) fn stops(&mut self, path: &'static str, mark: &'static [u8]) {
         self.orders.lock().unwrap().stopped = Some((path, mark));
@@ -153,14 +160,19 @@ async fn pass_one(
     let (head, body) = request.into_parts();
     let (asked, _) = all(body).await?;
     let path = head.uri.path().to_owned();
-    let (refusal, is_stopped) = {
+    let (refusal, is_stopped, delay) = {
         let orders = orders.lock().unwrap();
         let refusal = orders.refused.iter().find(|(end, _)| path.ends_with(end)).map(|(_, refusal)| *refusal);
         let has = |mark: &[u8]| asked.windows(mark.len()).any(|part| part == mark);
-        (refusal, orders.stopped.is_some_and(|(end, mark)| path.ends_with(end) && has(mark)))
+        let is_stopped = orders.stopped.is_some_and(|(end, mark)| path.ends_with(end) && has(mark));
+        let (delayed, by) = &orders.delayed;
+        (refusal, is_stopped, delayed.iter().any(|end| path.ends_with(end)).then_some(*by))
     };
     if let Some(refusal) = refusal {
         return refuse(&mut back, refusal);
+    }
+    if let Some(delay) = delay {
+        tokio::time::sleep(delay).await;
     }
     let mut told = None;
     let mut refusal = None;
