@@ -229,7 +229,8 @@ impl OpenSession {
     /// Records what an answer says about its claim. A caller that no longer waits sends a leave.
     fn answer(self: &Arc<Self>, mut request: Request, answer: Result<(TxnResponse, i64), Failed>) {
         let has_next = request.next.is_some();
-        let answer = answer.map(|(part, revision)| Answer::of(&part, revision, has_next));
+        let doubt = request.doubt.take();
+        let answer = answer.map(|(part, revision)| Answer { doubt, ..Answer::of(&part, revision, has_next) });
         if let Some(join) = request.under_way.take() {
             let place = answer.as_ref().ok().filter(|answer| answer.is_done);
             let place = place.and_then(|answer| place_at(answer.revision));
@@ -243,11 +244,6 @@ impl OpenSession {
                 Err(_) => self.own_claims.has_not_left(request.id),
             }
         }
-        let answer = match (answer, request.doubt) {
-            // The attempt before may have taken it out.
-            (Ok(answer), Some(before)) if answer.deleted == 0 => Err(before),
-            (answer, _) => answer,
-        };
         let _ = request.answer.send(answer);
     }
 

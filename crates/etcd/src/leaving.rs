@@ -48,6 +48,13 @@ impl OpenSession {
         let leaving = self.gather(id, &name, Action::Leave { when, changes, otherwise, is_read });
         Box::pin(async move {
             match leaving.await {
+                // Its user asks how it left, and the attempt before may have taken it out. Of a claim that is not known to
+                // have stood nobody asks that.
+                Ok(Answer { deleted: 0, doubt: Some(before), .. })
+                    if matches!(start.stage, Some(Stage::Stands(_))) =>
+                {
+                    Err(self.noted(before.error))
+                }
                 Ok(answer) => Ok(self.how_it_left(&name, id, Some(start), &answer)),
                 Err(failed) => Err(self.noted(failed.error)),
             }
@@ -65,7 +72,9 @@ impl OpenSession {
         let evicting = self.gather(id, &name, leave);
         Box::pin(async move {
             match evicting.await {
-                Ok(answer) if !answer.is_done => Ok(Left::Absent),
+                Ok(Answer { is_done: false, doubt, .. }) => {
+                    doubt.map_or(Ok(Left::Absent), |before| Err(before.error))
+                }
                 Ok(answer) => Ok(self.how_it_left(&name, id, None, &answer)),
                 // The lease of that client is gone, and all its claims with it.
                 Err(failed) if failed.is_refused && failed.error.kind() == ErrorKind::Lost => {

@@ -18,7 +18,7 @@ pub(crate) struct Request {
     pub(crate) next: Option<ClaimId>,
     /// From when it is sent until it is answered.
     pub(crate) under_way: Option<UnderWay>,
-    /// It was sent before, and may have been carried out then: this is what the server said.
+    /// What the server said when it was sent before, if it may have been carried out then.
     pub(crate) doubt: Option<Failed>,
 }
 
@@ -73,13 +73,16 @@ pub(crate) struct Answer {
     pub(crate) is_void: bool,
     /// The key of the next claim of ours, if it was looked at and stands there.
     pub(crate) next: Option<KeyValue>,
+    /// The same request was sent before, and may have been carried out then: this is what the server said.
+    pub(crate) doubt: Option<Failed>,
 }
 
 impl Answer {
     /// The line is read first, and then the claim's void key. `has_next`: last of all, the next claim of ours is.
     pub(crate) fn of(answer: &TxnResponse, revision: i64, has_next: bool) -> Self {
         let is_done = answer.succeeded();
-        let mut all = Self { is_done, revision, deleted: 0, line: None, is_void: false, next: None };
+        let mut all =
+            Self { is_done, revision, deleted: 0, line: None, is_void: false, next: None, doubt: None };
         let (mut parts, mut is_first) = (answer.op_responses(), true);
         if has_next && let Some(TxnOpResponse::Get(mut get)) = parts.pop() {
             all.next = get.take_kvs().into_iter().next();

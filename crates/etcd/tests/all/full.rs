@@ -4,7 +4,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
-use tidelock_etcd::backend::{Leave, Patience};
+use tidelock_etcd::backend::{Leave, Left, Patience};
 use tidelock_etcd::etcd_client::Client;
 use tidelock_etcd::{Error, ErrorKind, Guard, Options, State, Store};
 use tokio::task::JoinSet;
@@ -78,6 +78,36 @@ async fn an_eviction_that_was_carried_out_and_refused_does_not_say_that_nobody_w
     for caller in [operator, other] {
         caller.session.close().await.unwrap();
     }
+}
+
+/// The join of a claim is refused, and so is its leave. The other claim stood, so its leave may have been carried out.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_leave_of_a_claim_that_never_stood_is_not_in_doubt() {
+    let mut middleman = Middleman::before(site::host()).await;
+    let options = site::options("never stood").command_deadline(Duration::from_secs(5));
+    let caller = Caller::open(&Store::open(&middleman.url()).unwrap(), 1, &options).await;
+    let [first, stood, never] = ["first", "stood", "never"].map(name);
+    join(&caller, &caller.mutex(&first, 1)).await;
+    join(&caller, &caller.mutex(&stood, 2)).await;
+    middleman.refuses(&["/Txn"], FULL);
+    let refused = caller.session.join(&caller.mutex(&never, 3), Patience::Wait).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+    middleman.heals();
+    middleman.stops("/Txn", b"/");
+    let leave = |name, number, how| caller.session.leave(name, caller.claim(number), how);
+    let leaving = leave(&first, 1, Leave::Done);
+    let alone = middleman.stopped().await;
+    let [in_vain, in_doubt] = [leave(&never, 3, Leave::Void), leave(&stood, 2, Leave::Done)];
+    alone.pass().await;
+    let batch = middleman.stopped().await;
+    middleman.heals();
+    batch.pass_but_say(FULL).await;
+    leaving.await.unwrap();
+    assert_eq!(in_vain.await.unwrap(), Left::Absent);
+    assert_eq!(in_doubt.await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(leave(&stood, 2, Leave::Done).await.unwrap(), Left::Absent, "it was told");
+    caller.session.close().await.unwrap();
 }
 
 /// Versions before 3.4.20 and 3.5.7 refuse every transaction then, also one that only reads. A read by itself they answer.
