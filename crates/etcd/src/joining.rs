@@ -51,7 +51,7 @@ impl OpenSession {
     /// A claim that asks for more than it declares stands in line only if another claim gives the line a larger size.
     async fn stand_behind(self: &Arc<Self>, claim: &Claim) -> Result<Place> {
         loop {
-            let view = self.read_line(&claim.name).await?;
+            let view = self.read_first(claim).await?;
             if view.find(claim.id).is_some() {
                 return self.settle(claim, Patience::Wait, view.revision, Some(view)).await;
             }
@@ -75,7 +75,7 @@ impl OpenSession {
             Compare::create_revision(format!("{line}0"), CompareOp::Equal, 0).with_range(format!("{line}g"));
         let mut seen: Option<LineView> = None;
         if claim.weight > claim.capacity {
-            seen = Some(self.read_line(&claim.name).await?);
+            seen = Some(self.read_first(claim).await?);
         } else if self.busy.has(&claim.name)
             && let Some((view, is_void)) = self.read_here(claim).await?
         {
@@ -130,7 +130,7 @@ impl OpenSession {
             if answer.is_void {
                 return Ok(self.is_gone(claim));
             }
-            let view = self.view(&claim.name, &answer)?;
+            let view = self.view(&claim.name, &answer).map_err(Error::perhaps_done)?;
             if let Some(order) = view.place(claim.id) {
                 self.is_found(claim, order).await?;
                 return self.settle(claim, Patience::Now, answer.revision, Some(view)).await;
@@ -167,7 +167,7 @@ impl OpenSession {
         if answer.is_void {
             return Ok(Some(self.is_gone(claim)));
         }
-        let view = self.view(&claim.name, &answer)?;
+        let view = self.view(&claim.name, &answer).map_err(Error::perhaps_done)?;
         let Some(order) = view.place(claim.id) else {
             may_be_used(&view).map_err(|why| self.turned_away(claim, why))?;
             self.vacate(claim, &view).await?;
@@ -237,15 +237,19 @@ impl OpenSession {
     async fn request(self: &Arc<Self>, claim: &Claim, action: Action) -> Result<Answer> {
         let answer = self.gather(claim.id, &claim.name, action).await;
         answer.map_err(|failed| match failed {
-            Failed { error, is_refused: true, .. } if error.kind() != ErrorKind::Lost => {
-                match error.kind() {
-                    // Another attempt may find it where it stood.
-                    ErrorKind::Unavailable | ErrorKind::Timeout => error,
-                    _ => self.turned_away(claim, error),
-                }
-            }
-            Failed { error, .. } => self.noted(error),
+            Failed { error, is_refused: true, .. } => self.refused(claim, self.noted(error)),
+            Failed { error, .. } if error.kind() == ErrorKind::Lost => self.noted(error),
+            Failed { error, .. } => error.perhaps_done(), // also if it is of no kind that passes
         })
+    }
+
+    /// An error of a request that made no claim. Unless another attempt may find it where it stood, nobody asks for it
+    /// any more, and no leave comes.
+    fn refused(self: &Arc<Self>, claim: &Claim, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Lost => error,
+            _ => self.turned_away(claim, error),
+        }
     }
 
     pub(crate) fn puts(&self, claim: &Claim, declared: Weight) -> Vec<TxnOp> {
@@ -303,7 +307,7 @@ impl OpenSession {
         let count = GetOptions::new().with_count_only();
         let reading = self.runtime.spawn(async move { session.link.get(&void, count).await });
         let got = reading.await.unwrap_or_else(|_| Err(Failed::ended()));
-        Ok(got.map_err(|failed| self.noted(failed.error))?.count() > 0)
+        Ok(got.map_err(|failed| self.refused(claim, self.noted(failed.error)))?.count() > 0)
     }
 
     /// Reads a claim's line and whether it is void, on the calling runtime's own lane. None: it has none.
@@ -315,9 +319,15 @@ impl OpenSession {
         let (line, all) = (self.keys.line(&claim.name), Some(GetOptions::new().with_prefix()));
         let gets = [TxnOp::get(line, all), TxnOp::get(self.keys.void(claim.id), None)];
         let read = lane.transact(&self.link, Txn::new().and_then(gets)).await;
-        let read = read.map_err(|failed| self.noted(failed.error))?;
+        let read = read.map_err(|failed| self.refused(claim, self.noted(failed.error)))?;
         let answer = Answer::of(&read, revision(&read), false);
-        Ok(Some((self.view(&claim.name, &answer)?, answer.is_void)))
+        let view = self.view(&claim.name, &answer).map_err(|error| self.refused(claim, error))?;
+        Ok(Some((view, answer.is_void)))
+    }
+
+    /// Reads the line of a claim that is to join it.
+    async fn read_first(self: &Arc<Self>, claim: &Claim) -> Result<LineView> {
+        self.read_line(&claim.name).await.map_err(|error| self.refused(claim, error))
     }
 
     /// Reads a line, on the keeper's runtime.

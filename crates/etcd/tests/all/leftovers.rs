@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_etcd::backend::{Backend, Leave, Patience, Shard};
+use tidelock_etcd::backend::{Backend, Leave, Patience, Place, Shard};
 use tidelock_etcd::etcd_client::{GetOptions, PutOptions, Txn, TxnOp};
-use tidelock_etcd::{ErrorKind, Locks, Options};
+use tidelock_etcd::{ErrorKind, Locks, Options, Store};
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::site::{self, name, until};
+use crate::site::{self, DENIED, Middleman, is_held, join, name, until, weight};
 use tidelock_conformance::callers::Caller;
 
 async fn keys(prefix: &str) -> Vec<String> {
@@ -148,5 +149,66 @@ async fn a_size_goes_with_the_last_claims_of_its_client() {
     assert!(one.is_ok() && other.is_ok());
     let line = format!("{}/s/", options.namespace);
     until("nothing is left of the line", async || keys(&line).await.is_empty().then_some(())).await;
+    locks.close().await.unwrap();
+}
+
+/// The copy of a resize goes with the client's last claim in that line. It must not count those that could not even read.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_that_may_not_read_its_line_is_forgotten() {
+    let middleman = Middleman::before(site::host()).await;
+    let (options, keeper) = (site::options("may not read"), Runtime::new().unwrap());
+    let (store, connects) = (Store::open(&middleman.url()).unwrap(), options.clone());
+    let a = keeper.spawn(async move { Caller::open(&store, 1, &connects).await }).await.unwrap();
+    let b = Caller::open(&site::store(), 2, &options).await;
+    let often = a.mutex(&name("often"), 9);
+    for _ in 0..64 {
+        // This runtime gets a lane of its own.
+        join(&a, &often).await;
+        a.session.leave(&often.name, often.id, Leave::Done).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    for is_tried in [false, true] {
+        let line = name(&format!("line {is_tried}"));
+        assert!(is_held(join(&a, &a.permits(&line, 1, 1, 5)).await));
+        a.session.resize(&line, weight(5), weight(4)).await.unwrap();
+        assert!(is_held(join(&b, &b.permits(&line, 1, 3, 4)).await));
+        let (claim, patience, asked) = match is_tried {
+            true => (a.permits(&line, 3, 1, 4), Patience::Now, "/Txn"),
+            false => (a.permits(&line, 3, 3, 2), Patience::Wait, "/Range"),
+        };
+        if is_tried {
+            let busy = a.session.join(&a.permits(&line, 2, 1, 4), Patience::Now).await;
+            assert_eq!(busy.unwrap(), Place::Refused);
+        }
+        middleman.refuses(&[asked], DENIED);
+        assert_eq!(a.session.join(&claim, patience).await.unwrap_err().kind(), ErrorKind::Denied);
+        middleman.heals();
+        a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap();
+        let mut left = keys(&options.namespace).await;
+        left.retain(|key| key.contains("/size-"));
+        assert_eq!(left, [""; 0], "tried: {is_tried}");
+    }
+    for caller in [a, b] {
+        caller.session.close().await.unwrap();
+    }
+    keeper.shutdown_background();
+}
+
+/// The client library does not read what is too long. The join was carried out all the same.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_whose_answer_cannot_be_read_is_given_back() {
+    let mut middleman = Middleman::before(site::host()).await;
+    let locks = Store::open(&middleman.url()).unwrap().connect(site::options("not read")).await.unwrap();
+    middleman.stops("/Txn", b"/m/");
+    let mutex = locks.mutex("m").unwrap();
+    let asking = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    let join = middleman.stopped().await;
+    middleman.heals();
+    join.pass_but_say(("11", "Error, decoded message length too large")).await;
+    assert_eq!(asking.await.unwrap().unwrap_err().kind(), ErrorKind::Protocol);
+    until("it is given back", async || locks.inspect("m").await.unwrap().claims.is_empty().then_some(()))
+        .await;
     locks.close().await.unwrap();
 }

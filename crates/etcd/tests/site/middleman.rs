@@ -17,6 +17,8 @@ pub(crate) type Refusal = (&'static str, &'static str);
 
 /// The database has no room. A server may say so although it has carried the request out.
 pub(crate) const FULL: Refusal = ("8", "etcdserver: mvcc: database space exceeded");
+/// This user may not do that.
+pub(crate) const DENIED: Refusal = ("7", "etcdserver: permission denied");
 /// The request may be carried out later.
 pub(crate) const SLOW: Refusal = ("14", "etcdserver: request timed out");
 
