@@ -140,28 +140,21 @@ impl OpenSession {
         let mut changes: Vec<TxnOp> = keys.into_iter().map(|key| TxnOp::delete(key, None)).collect();
         changes.extend(self.puts(claim, size));
         let answer = self.gather(claim.id, &claim.name, Action::Join { when, changes, is_read: true }).await;
-        let stands = |order, token| {
-            let news = self.own_claims.stands(&claim.name, claim.id, order, token);
-            self.tell(&claim.name, news);
-        };
         let answer = match answer {
             Ok(answer) if answer.is_done => {
                 return Ok((answer.revision, answer.view(self.keys.line(&claim.name).len())));
             }
             Ok(answer) => answer,
-            Err(failed) => {
-                if failed.is_refused {
-                    stands(old.order, old.token);
-                }
-                return Err(self.noted(failed.error).perhaps_done());
-            }
+            // Where it stands is not known, even if this was refused: an earlier move of it may have arrived meanwhile.
+            Err(failed) => return Err(self.noted(failed.error).perhaps_done()),
         };
         // The first in line has left, or this claim was evicted, or an earlier move of it has arrived meanwhile.
         let view = self.view(&claim.name, &answer).map_err(Error::perhaps_done)?;
         if let Some((order, token)) =
             view.place(claim.id).and_then(|order| Some((order, Token::from_order(order)?)))
         {
-            stands(order, token);
+            let news = self.own_claims.stands(&claim.name, claim.id, order, token);
+            self.tell(&claim.name, news);
         }
         Ok((answer.revision, Some(view)))
     }

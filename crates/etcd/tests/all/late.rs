@@ -2,18 +2,18 @@
 //! nothing for what has come since.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
-use tidelock_etcd::backend::{Leave, Patience, Place};
-use tidelock_etcd::{ClaimId, Line, Store};
+use tidelock_etcd::backend::{Backend, Grant, Leave, Patience, Place, Signals};
+use tidelock_etcd::{ClaimId, Line, Name, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::site::{self, Middleman, is_held, join, name, until, weight};
+use crate::site::{self, BUSY, Middleman, is_held, join, name, until, weight};
 
 /// A way to a server that holds the first connection back which carries these bytes there. Nobody is told.
 struct HeldBack {
@@ -113,6 +113,56 @@ async fn a_claim_that_an_earlier_move_has_moved_stands_where_that_put_it() {
     let (place, ()) = tokio::join!(a.session.join(&moving, Patience::Wait), moves);
     let place = place.unwrap();
     assert!(is_held(place), "{place:?}");
+    for caller in [a, b] {
+        caller.session.close().await.unwrap();
+    }
+}
+
+/// Which claims a client was told are gone.
+#[derive(Debug, Default)]
+struct Gone(Mutex<Vec<ClaimId>>);
+
+impl Signals for Gone {
+    fn held(&self, _: ClaimId, _: Grant) {}
+    fn stray(&self, _: ClaimId) {}
+    fn gone(&self, id: ClaimId) {
+        self.0.lock().unwrap().push(id);
+    }
+    fn look(&self, _: &Name) {}
+    fn look_everywhere(&self) {}
+    fn over(&self) {}
+}
+
+/// The move is asked for again. The first one arrives, and the second is refused.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_whose_second_move_is_refused_is_not_gone() {
+    let options = site::options("refused move").command_deadline(Duration::from_millis(800));
+    let mut middleman = Middleman::before(site::host()).await;
+    let store = Store::open(&middleman.url()).unwrap();
+    let mut a = Caller::open(&store, 1, &options).await;
+    a.session.close().await.unwrap();
+    let gone = Arc::<Gone>::default();
+    a.session = store.open(a.id, &options, gone.clone()).await.unwrap(); // which listens
+    let b = Caller::open(&site::store(), 2, &options).await;
+    let line = name("line");
+    assert!(is_held(join(&b, &b.permits(&line, 1, 1, 5)).await));
+    middleman.stops("/Txn", b"-s5.1");
+    let moving = a.permits(&line, 1, 1, 3);
+    let first = a.session.join(&moving, Patience::Wait).await;
+    assert!(first.is_err(), "{first:?}");
+    let first = middleman.stopped().await;
+    let moves = async {
+        let second = middleman.stopped().await;
+        first.pass().await;
+        second.refuse(BUSY);
+    };
+    let (second, ()) = tokio::join!(a.session.join(&moving, Patience::Wait), moves);
+    assert!(second.is_err(), "{second:?}");
+    middleman.heals();
+    let place = join(&a, &moving).await;
+    assert!(is_held(place), "{place:?}");
+    assert_eq!(*gone.0.lock().unwrap(), []);
     for caller in [a, b] {
         caller.session.close().await.unwrap();
     }

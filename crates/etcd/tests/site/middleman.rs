@@ -19,6 +19,8 @@ pub(crate) type Refusal = (&'static str, &'static str);
 pub(crate) const FULL: Refusal = ("8", "etcdserver: mvcc: database space exceeded");
 /// This user may not do that.
 pub(crate) const DENIED: Refusal = ("7", "etcdserver: permission denied");
+/// The server has more to do than it can.
+pub(crate) const BUSY: Refusal = ("8", "etcdserver: too many requests");
 /// The request may be carried out later.
 pub(crate) const SLOW: Refusal = ("14", "etcdserver: request timed out");
 
@@ -48,12 +50,23 @@ pub(crate) struct Middleman {
 }
 
 /// A request that waits until the test says what becomes of it.
-pub(crate) struct Stopped(oneshot::Sender<Option<Refusal>>, oneshot::Receiver<()>);
+pub(crate) struct Stopped(oneshot::Sender<Verdict>, oneshot::Receiver<()>);
+
+/// What becomes of a request, and its answer if it is another one than the server's.
+struct Verdict {
+    is_passed: bool,
+    refusal: Option<Refusal>,
+}
 
 impl Stopped {
     /// Passes it on, and its answer back. Returns when the server has answered.
     pub(crate) async fn pass(self) {
         self.goes_on(None).await;
+    }
+
+    /// Answers it in the server's place.
+    pub(crate) fn refuse(self, refusal: Refusal) {
+        assert!(self.0.send(Verdict { is_passed: false, refusal: Some(refusal) }).is_ok());
     }
 
     /// Passes it on, and replaces its answer. Returns when the server has answered.
@@ -63,7 +76,7 @@ impl Stopped {
 
     async fn goes_on(self, refusal: Option<Refusal>) {
         let Self(verdict, answered) = self;
-        verdict.send(refusal).unwrap();
+        assert!(verdict.send(Verdict { is_passed: true, refusal }).is_ok());
         tokio::time::timeout(SOON, answered).await.expect("the server answers").unwrap();
     }
 }
@@ -181,8 +194,11 @@ async fn pass_one(
     if is_stopped {
         let ((verdict, decided), (tells, answered)) = (oneshot::channel(), oneshot::channel());
         let _ = stops.send(Stopped(verdict, answered));
-        let Ok(decided) = decided.await else { return Ok(()) };
-        (refusal, told) = (decided, Some(tells));
+        let Ok(verdict) = decided.await else { return Ok(()) };
+        if let Verdict { is_passed: false, refusal: Some(refusal) } = verdict {
+            return refuse(&mut back, refusal);
+        }
+        (refusal, told) = (verdict.refusal, Some(tells));
     }
     let (answer, mut to) = far.ready().await?.send_request(Request::from_parts(head, ()), false)?;
     to.send_data(asked, true)?;

@@ -4,7 +4,7 @@
 mod middleman;
 mod program;
 
-pub(crate) use middleman::{DENIED, FULL, Middleman, SLOW};
+pub(crate) use middleman::{BUSY, DENIED, FULL, Middleman, SLOW};
 pub(crate) use program::{Program, folder};
 use tidelock_conformance::callers::Caller;
 pub(crate) use tidelock_conformance::callers::{
