@@ -47,14 +47,15 @@ struct Kept {
     voids: Vec<u64>,
     /// In which term that was.
     term: u64,
-    others: Vec<Usurped>,
+    absent: Vec<Absent>,
 }
 
-/// A claim of ours in whose slot another claim's key is: the store was restored from an older snapshot.
-struct Usurped {
+/// A claim of ours that does not stand in its slot.
+struct Absent {
     name: Name,
     claim: ClaimId,
-    by: ClaimId,
+    /// The one that does: the store was restored from an older snapshot.
+    other: Option<ClaimId>,
     at: i64,
 }
 
@@ -71,7 +72,7 @@ impl OpenSession {
             let looked_at = self.some_of(standing);
             let before = async {
                 match earlier {
-                    Some(earlier) => self.prove(earlier, &looked_at).await.map(|(_, others)| others),
+                    Some(earlier) => self.prove(earlier, &looked_at).await.map(|(_, absent)| absent),
                     None => Ok(Vec::new()),
                 }
             };
@@ -106,10 +107,10 @@ impl OpenSession {
                 *unproved = None;
             }
             match proof {
-                Ok((true, others)) => return self.renewed(self.until(), own, others, standing, late).await,
+                Ok((true, absent)) => return self.renewed(self.until(), own, absent, standing, late).await,
                 // An earlier one counts, so this is a renewal all the same.
-                Ok((false, others)) if self.lease.has_news() => {
-                    return self.renewed(self.until(), own, others, standing, late).await;
+                Ok((false, absent)) if self.lease.has_news() => {
+                    return self.renewed(self.until(), own, absent, standing, late).await;
                 }
                 Err(error) if error.can_retry() && self.lease.has_news() => {
                     return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
@@ -136,19 +137,19 @@ impl OpenSession {
     /// Asks, after a keep-alive was answered, whether its leader was in office. If so, the lease lives as long as that
     /// keep-alive says.
     ///
-    /// Beside it, returns those of these claims in whose slot another claim's key is.
+    /// Beside it, returns those of these claims that do not stand in their slots.
     async fn prove(
         self: &Arc<Self>,
         kept: KeptAlive,
         looked_at: &[(Name, ClaimId)],
-    ) -> Result<(bool, Vec<Usurped>)> {
-        let Kept { voids, term, others } = self.kept_keys(looked_at).await?;
+    ) -> Result<(bool, Vec<Absent>)> {
+        let Kept { voids, term, absent } = self.kept_keys(looked_at).await?;
         let is_proved = kept.is_proved_in(term);
         if is_proved {
             self.lease.renewed(kept.sent);
             self.tidy(&voids);
         }
-        Ok((is_proved, others))
+        Ok((is_proved, absent))
     }
 
     /// Opens the stream of keep-alives before the first renewal, which then takes no longer than the next ones.
@@ -158,12 +159,12 @@ impl OpenSession {
     }
 
     /// The lease lives until then. What is asked about some claims counts for these alone: they are asked about again.
-    /// Without a list all claims count as standing, and the next renewal looks.
+    /// Without a list those that were not looked at count as standing, and the next renewals look.
     async fn renewed(
         self: &Arc<Self>,
         until: Moment,
         own: Option<&OwnKeys>,
-        others: Vec<Usurped>,
+        absent: Vec<Absent>,
         standing: &[(Name, Vec<ClaimId>)],
         late: Moment,
     ) -> Result<Renewal> {
@@ -177,9 +178,11 @@ impl OpenSession {
         let slots: Vec<_> = own.into_iter().flat_map(|own| own.difference(&known)).filter(is_stray).collect();
         let (mut strays, (mut gone, unsure)) =
             tokio::join!(self.who_stands(&slots, late), self.not_there(&missing, late));
-        for Usurped { name, claim, by, at } in others {
-            strays.push((name.clone(), by));
-            gone.push((name, claim, at));
+        for Absent { name, claim, other, at } in absent {
+            strays.extend(other.map(|other| (name.clone(), other)));
+            if gone.iter().all(|(_, gone, _)| *gone != claim) {
+                gone.push((name, claim, at));
+            }
         }
         for (name, id, at) in &gone {
             let news = self.own_claims.left(name, *id, Some(*at));
@@ -336,7 +339,7 @@ impl OpenSession {
                 let beside = self.link.get(&voids, all().with_keys_only()).await;
                 let beside = beside.map_err(|failed| self.noted(failed.error))?;
                 let term = beside.header().map_or(0, ResponseHeader::raft_term);
-                return Ok(Kept { voids: self.voids_among(beside.kvs())?, term, others: Vec::new() });
+                return Ok(Kept { voids: self.voids_among(beside.kvs())?, term, absent: Vec::new() });
             }
             answer => answer.map_err(|failed| self.noted(failed.error))?,
         };
@@ -347,13 +350,14 @@ impl OpenSession {
         });
         let beside = parts.next();
         let voids = self.voids_among(beside.as_ref().map_or(&[][..], |beside| beside.kvs()))?;
-        let others = looked_at.iter().zip(parts).filter_map(|((name, claim), found)| {
+        let absent = looked_at.iter().zip(parts).filter_map(|((name, claim), found)| {
             let view = LineView::of(found.kvs(), self.keys.line(name).len(), at);
             // A claim that core knows has the slot rightly, since this renewal began.
-            let by = view.in_the_slot_of(*claim).filter(|other| !self.own_claims.has_slot(other.number))?;
-            Some(Usurped { name: name.clone(), claim: *claim, by, at })
+            let other = view.in_the_slot_of(*claim).filter(|other| !self.own_claims.has_slot(other.number));
+            let is_absent = found.kvs().is_empty() || other.is_some();
+            is_absent.then(|| Absent { name: name.clone(), claim: *claim, other, at })
         });
-        Ok(Kept { voids, term, others: others.collect() })
+        Ok(Kept { voids, term, absent: absent.collect() })
     }
 
     /// The void claims that these keys, which lie beside all lines, are of. An error: the label is not among them.

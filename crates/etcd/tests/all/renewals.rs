@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
 use tidelock_etcd::backend::{Place, Shard};
+use tidelock_etcd::etcd_client::DeleteOptions;
 use tidelock_etcd::{Options, State, Store};
 
 use crate::site::{self, FULL, Middleman, SLOW, join, name, until};
@@ -124,4 +125,25 @@ async fn what_a_renewal_has_proved_that_was_given_up_is_told_by_the_next_one() {
     assert!(again.is_err(), "it was told already: {again:?}");
     middleman.heals();
     caller.session.close().await.unwrap();
+}
+
+/// The list would tell that it is gone. A renewal looks at some claims one by one, too.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_whose_key_was_deleted_is_lost_although_the_list_fails() {
+    let middleman = Middleman::before(site::host()).await;
+    let options = Options::new().ttl(TTL).namespace(&site::namespace("deleted"));
+    let locks = Store::open(&middleman.url()).unwrap().connect(options.clone()).await.unwrap();
+    let take = async |name: &str| locks.mutex(name).unwrap().lock().await.unwrap();
+    let (guard, other) = (take("m").await, take("n").await);
+    middleman.refuses(&["/LeaseTimeToLive"], SLOW);
+    let line = format!("{}/m/", options.namespace);
+    let deleted = site::plain().await.delete(line, Some(DeleteOptions::new().with_prefix())).await.unwrap();
+    assert_eq!(deleted.deleted(), 1);
+    let lost = tokio::time::timeout(TTL, guard.lost()).await;
+    assert!(lost.is_ok(), "{:?}", guard.state());
+    assert_eq!(other.state(), State::Held);
+    middleman.heals();
+    assert!(other.release().await.unwrap().is_confirmed());
+    locks.close().await.unwrap();
 }
