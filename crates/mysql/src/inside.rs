@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, Connection as _, Either, MySql, Transaction};
-use tidelock_core::backend::{Leave, Sleep, Tied, alone, tie};
+use tidelock_core::backend::{Leave, Moment, Sleep, Tied, alone, tie};
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
 use crate::answers::{Busy, Slot};
@@ -35,6 +35,8 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// For how long a claim that nobody waits for stays after its transaction was committed, and how many of them.
 const STAYS: Duration = Duration::from_millis(50);
 const MANY: usize = 100;
+/// How long a rollback may take when a lock was refused. Nearly always nothing was done before.
+const ROLLS_BACK: Duration = Duration::from_secs(1);
 /// How many slots are tried for one claim. Nearly always the first one is free.
 const SLOTS_TRIED: usize = 20;
 /// How many transactions one request asks for.
@@ -266,6 +268,13 @@ pub async fn in_transaction<T, E>(
                 connection.close_on_drop();
                 error
             }
+            // The whole server may be away.
+            Err(error @ TransactionError::Lock(_)) => {
+                if tokio::time::timeout(ROLLS_BACK, transaction.rollback()).await.is_err() {
+                    connection.close_on_drop();
+                }
+                error
+            }
             Err(error) => {
                 let _ = transaction.rollback().await; // the server does it with the connection otherwise
                 error
@@ -280,9 +289,22 @@ pub async fn in_transaction<T, E>(
     Err(TransactionError::Lock(start_over()))
 }
 
+/// What tells a [`Timeout`](ErrorKind::Timeout) of the transaction's connection from one of Tidelock's own.
+#[derive(Debug)]
+struct Silence;
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no answer on the transaction's connection")
+    }
+}
+
+impl std::error::Error for Silence {}
+
 /// Whether the transaction's connection may not answer any more.
 fn is_silent<E>(error: &TransactionError<E>) -> bool {
-    matches!(error, TransactionError::Lock(error) if error.kind() == ErrorKind::Timeout)
+    let TransactionError::Lock(error) = error else { return false };
+    std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<Silence>)
 }
 
 fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
@@ -304,7 +326,7 @@ fn start_over() -> Error {
 
 fn silent(name: &Name) -> Error {
     let wrong = "the transaction's connection did not answer in time; drop the transaction, and start it over on another connection";
-    Error::new(ErrorKind::Timeout, wrong).during("lock").on(name)
+    Error::new(ErrorKind::Timeout, wrong).because(Silence).during("lock").on(name)
 }
 
 fn lost(name: &Name) -> Error {
@@ -339,8 +361,8 @@ async fn moved_inside(held: Tied, transaction: &mut Transaction<'_, MySql>) -> R
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
         Error::new(ErrorKind::InvalidOption, wrong).on(&name)
     })?;
-    let (now, left, token) = (session.clock.now(), held.remaining(), held.token());
-    let late = now + left;
+    let (left, token) = (held.remaining(), held.token());
+    let late = session.clock.now() + left;
     // In this order: a leave that came before has taken the slot away.
     if !session.own_claims.goes_inside(claim.number) {
         return Ok(None);
@@ -351,18 +373,17 @@ async fn moved_inside(held: Tied, transaction: &mut Transaction<'_, MySql>) -> R
     }
     let moving = Moving { session, held: Some(held), claim, name };
     let (session, name) = (&moving.session, &moving.name);
-    // A connection may carry nothing any more, as when a firewall has forgotten it while the claim waited. Its claim must not
-    // keep others out for as long as TCP tries.
-    let stamped = tokio::select! {
-        biased;
-        stamped = session.clone().go_inside(claim, name, transaction) => stamped,
-        () = Sleep::until(&session.clock, late.min(now + session.within)) => return Err(silent(name)), // perhaps inside
-    };
-    if !matches!(stamped, Ok(true)) {
-        session.own_claims.is_not_inside(claim.number);
-    }
-    if !stamped? {
-        return Ok(None);
+    match session.clone().go_inside(claim, name, late, transaction).await {
+        Ok(Entry::Inside) => {}
+        Ok(Entry::Unknown) => return Err(silent(name)),
+        Ok(Entry::HasLeft) => {
+            session.own_claims.is_not_inside(claim.number);
+            return Ok(None);
+        }
+        Err(error) => {
+            session.own_claims.is_not_inside(claim.number);
+            return Err(error);
+        }
     }
     // Who finds the session dead from here on finds the slot locked, too. What was lost until now may have left before.
     if session.clock.now() >= late || moving.held.as_ref().is_none_or(|held| held.remaining().is_zero()) {
@@ -371,14 +392,24 @@ async fn moved_inside(held: Tied, transaction: &mut Transaction<'_, MySql>) -> R
     Ok(Some(token))
 }
 
+/// How a claim's way into a transaction ended.
+enum Entry {
+    Inside,
+    /// The transaction's connection did not answer.
+    Unknown,
+    /// The claim has left before.
+    HasLeft,
+}
+
 impl OpenSession {
-    /// Finds a slot that the transaction can stamp. False: the claim has left.
+    /// Finds a slot that the transaction can stamp, as long as it is not late.
     async fn go_inside(
         self: Arc<Self>,
         claim: ClaimId,
         name: &Name,
+        late: Moment,
         transaction: &mut Transaction<'_, MySql>,
-    ) -> Result<bool> {
+    ) -> Result<Entry> {
         let mut known = self.own_claims.slot(claim.number);
         let mut from = 0;
         for _ in 0..SLOTS_TRIED {
@@ -386,21 +417,38 @@ impl OpenSession {
                 Some(slot) => slot,
                 None => match self.clone().next_slot(claim, name, from).await? {
                     Some(slot) => slot,
-                    None => return Ok(false),
+                    None => return Ok(Entry::HasLeft),
                 },
             };
             from = slot.slot;
-            match self.stamp(claim, slot, transaction).await {
-                Ok(true) => return Ok(true),
-                Ok(false) => self.is_store_of(slot, transaction).await?, // otherwise another claim has that slot
-                Err(said) => return Err(self.refused(&said).on(name)),
+            if self.clock.now() >= late {
+                return Err(lost(name));
             }
+            match self.answered(late, self.stamp(claim, slot, transaction)).await {
+                None => return Ok(Entry::Unknown),
+                Some(Ok(true)) => return Ok(Entry::Inside),
+                Some(Ok(false)) => {} // another claim has that slot, or this is another store
+                Some(Err(said)) => return Err(self.refused(&said).on(name)),
+            }
+            let asked = self.answered(late, self.is_store_of(slot, transaction)).await;
+            asked.ok_or_else(|| silent(name))??;
         }
         let wrong = format!(
             "no free slot was found for the transaction; check how many are open under locks of this database: {} can be",
             sql::SLOTS
         );
         Err(Error::new(ErrorKind::Unavailable, wrong).during("lock").on(name))
+    }
+
+    /// The answer on a transaction's connection, or `None` if it is late. The connection may carry nothing any more, as when a
+    /// firewall has forgotten it while the claim waited. Its claim must not keep others out for as long as TCP tries.
+    async fn answered<T>(&self, late: Moment, asking: impl Future<Output = T>) -> Option<T> {
+        let late = late.min(self.clock.now() + self.within);
+        tokio::select! {
+            biased;
+            answer = asking => Some(answer),
+            () = Sleep::until(&self.clock, late) => None,
+        }
     }
 
     /// Locks and stamps the slot in the user's transaction. False: another transaction has it locked, or has stamped it.
@@ -606,5 +654,60 @@ impl OpenSession {
             Ok(())
         });
         try_join_all(left).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // all of this is a test
+mod tests {
+    use std::convert::Infallible;
+
+    use sqlx::mysql::MySqlPoolOptions;
+    use tidelock_core::Options;
+
+    use super::*;
+    use crate::store::Store;
+
+    const WITHIN: Duration = Duration::from_secs(1);
+
+    /// The client's connection for looks is busy for longer than a command may take. There it asks for the slot of a claim
+    /// that has waited, so the lock fails. The transaction's connection has answered all the time.
+    #[tokio::test]
+    #[ignore = "needs a server: cargo xtask test runs it"]
+    async fn a_busy_client_blames_no_connection_of_a_transaction() {
+        let url = std::env::var("TIDELOCK_MARIADB_URL").unwrap();
+        let pool = MySqlPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+        let id = async || {
+            let row = sqlx::raw_sql("SELECT CONNECTION_ID()").fetch_one(&pool).await.unwrap();
+            Row::of(&row).number(0)
+        };
+        let namespace = format!("busy {:x}", getrandom::u64().unwrap());
+        let options = Options::new().namespace(&namespace).command_deadline(WITHIN);
+        let store = Store::open(&url).unwrap();
+        let (locks, other) =
+            (store.connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap());
+        let before = id().await;
+        let held = other.mutex("stock").unwrap().lock().await.unwrap();
+        let work = in_transaction(&*locks, &pool, &["stock"], |_, _| {
+            Box::pin(async { Ok::<_, TransactionError<Infallible>>(()) })
+        });
+        let handing_over = async {
+            let claim = loop {
+                if let Some(waiting) = other.inspect("stock").await.unwrap().waiters().next() {
+                    break waiting.id;
+                }
+            };
+            let session = sessions().get(&claim.session).and_then(Weak::upgrade).unwrap();
+            let late = session.clock.now() + WITHIN * 10;
+            let (busy, released) = tokio::join!(session.looks.ask_until("DO SLEEP(3)", late), held.release());
+            busy.unwrap();
+            released.unwrap().confirmed().unwrap();
+        };
+        let (done, ()) = tokio::join!(work, handing_over);
+        let Err(TransactionError::Lock(error)) = done else { panic!("{done:?}") };
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert_eq!(id().await, before, "it closed the connection of the pool");
+        locks.close().await.unwrap();
+        other.close().await.unwrap();
     }
 }

@@ -520,6 +520,38 @@ async fn a_connection_that_died_silently_while_it_waited_keeps_nobody_out() {
     other.close().await.unwrap();
 }
 
+/// Its rollback would wait for as long as TCP tries.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_whose_server_is_away_ends_when_its_lock_does() {
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let through = url().replace(&place, &proxy.address().to_string());
+    let options = Options::new().namespace(&namespace("away")).ttl(Duration::from_secs(2));
+    let other = client_with(options.clone()).await;
+    let locks = Store::open(&through).unwrap().connect(options).await.unwrap();
+    let pool = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).connect(&through).await.unwrap();
+    let held = other.mutex("stock").unwrap().lock().await.unwrap();
+    let work = in_transaction(&*locks, &pool, &["stock"], |_, _| {
+        Box::pin(async { Ok::<_, TransactionError<Infallible>>(()) })
+    });
+    let breaking = async {
+        until("it waits", async || other.inspect("stock").await.unwrap().waiters().count() == 1).await;
+        proxy.hold(Way::There);
+        proxy.hold(Way::Back);
+    };
+    let both = tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(work, breaking) }).await;
+    let (done, ()) = both.expect("it waits for a server that is away");
+    let Err(TransactionError::Lock(error)) = done else { panic!("it ran") };
+    assert!(matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Lost), "{error:?}");
+    proxy.heal();
+    // What it began ends with its connection, so that the pool can make another one.
+    tokio::time::timeout(Duration::from_secs(20), pool.acquire()).await.unwrap().unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
+    let _ = locks.close().await; // its session is over
+    other.close().await.unwrap();
+}
+
 /// A transaction with a snapshot may learn only at the lock that the row of the claim is newer.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
