@@ -6,6 +6,7 @@ use tidelock_core::{Error, ErrorKind, Result};
 use crate::link::{Answer, Link};
 use crate::sql::{self, MIGRATION, VERSION, put};
 use crate::trouble::{self, NO_TABLE, Said};
+use crate::which_server::WhichServer;
 
 const TABLES: &str = "SELECT version, store FROM tidelock_version";
 
@@ -14,18 +15,22 @@ async fn ask(link: &Link, text: &str) -> Result<Answer, Said> {
 }
 
 /// What a client has to know of a store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) is_mariadb: bool,
     /// The number that no other store has.
     pub(crate) store: u64,
+    pub(crate) server: WhichServer,
 }
 
 /// Checks the server, and creates the tables if they are missing and `migrates` is set.
 pub(crate) async fn server(link: &Link, migrates: bool) -> Result<Found> {
     let said = |said: Said| trouble::from(&said, link.place());
     link.connect().await.map_err(said)?;
-    let answer = ask(link, "SELECT VERSION()").await.map_err(said)?;
+    let mut text = "SELECT VERSION();\n".to_owned();
+    put(&mut text, sql::WHICH_SERVER, &[]);
+    let answer = ask(link, &text).await.map_err(said)?;
+    let server = WhichServer::of(&answer.rows).unwrap_or_default();
     let version = answer.rows.first().map(|row| String::from_utf8_lossy(row.bytes(0)).into_owned());
     let version = version.unwrap_or_default();
     check_version(&version, link.place())?;
@@ -44,7 +49,7 @@ pub(crate) async fn server(link: &Link, migrates: bool) -> Result<Found> {
     let mut text = String::new();
     put(&mut text, sql::CHECK, &[]);
     ask(link, &text).await.map_err(said)?;
-    Ok(Found { is_mariadb: is_mariadb(&version), store: tables.map_or(0, |row| row.number(1)) })
+    Ok(Found { is_mariadb: is_mariadb(&version), store: tables.map_or(0, |row| row.number(1)), server })
 }
 
 /// `10.11.19-MariaDB-0+deb12u1`, `8.0.36`, or `5.5.5-10.6.1-MariaDB` by an old protocol.

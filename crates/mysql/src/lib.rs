@@ -49,6 +49,7 @@ mod turned;
 mod untidy;
 mod waiters;
 mod watching;
+mod which_server;
 
 use std::sync::Arc;
 

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnection, MySqlDatabaseError, MySqlRow};
@@ -60,10 +59,6 @@ pub(crate) struct Link {
     /// Of all links of a session.
     switchover: Arc<Switchover>,
     connection: Mutex<Option<Idle>>,
-    /// When the connection that was used last began to be made, in nanoseconds of the clock.
-    used: AtomicU64,
-    /// Whether that is another one than before, and nobody has asked since.
-    has_changed: AtomicBool,
     /// The server's clock, turned by a test.
     #[cfg(test)]
     pub(crate) turned: Option<Arc<crate::turned::Turned>>,
@@ -145,8 +140,6 @@ impl Link {
             connect_within,
             switchover: Arc::default(),
             connection: Mutex::default(),
-            used: AtomicU64::new(0),
-            has_changed: AtomicBool::new(false),
             #[cfg(test)]
             turned: None,
         }
@@ -247,16 +240,7 @@ impl Link {
         self.clock.now() + time
     }
 
-    /// Whether another connection than the one before was used since this was asked: it may lead to another server.
-    pub(crate) fn has_changed(&self) -> bool {
-        self.has_changed.swap(false, Ordering::AcqRel)
-    }
-
     fn idle(&self, dialed: Dialed) -> Idle {
-        let before = self.used.swap(dialed.at.as_nanos(), Ordering::AcqRel);
-        if before != 0 && before != dialed.at.as_nanos() {
-            self.has_changed.store(true, Ordering::Release);
-        }
         Idle { dialed, since: self.clock.now() }
     }
 

@@ -18,6 +18,7 @@ use crate::packet::Caller;
 use crate::sweep::Sweep;
 use crate::trouble::{self, Said};
 use crate::untidy::Untidy;
+use crate::which_server::WhichServer;
 
 pub(crate) struct OpenSession {
     pub(crate) id: SessionId,
@@ -31,6 +32,8 @@ pub(crate) struct OpenSession {
     pub(crate) looks: Arc<Link>,
     /// For renewals.
     pub(crate) beats: Arc<Link>,
+    /// Which server has renewed it last, or has opened it.
+    pub(crate) server: Mutex<WhichServer>,
     /// For the statement that sleeps in the server.
     pub(crate) bell: Arc<Link>,
     pub(crate) own_claims: OwnClaims,
@@ -67,6 +70,7 @@ pub(crate) struct Parts {
     pub(crate) has_lanes: bool,
     pub(crate) looks: Arc<Link>,
     pub(crate) beats: Arc<Link>,
+    pub(crate) server: WhichServer,
     pub(crate) bell: Arc<Link>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
@@ -75,8 +79,8 @@ pub(crate) struct Parts {
 
 impl OpenSession {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, ttl, within, caller, lane, has_lanes, looks, beats, bell, clock, signals, until } =
-            parts;
+        let Parts { id, ttl, within, caller, lane, has_lanes, .. } = parts;
+        let Parts { looks, beats, server, bell, clock, signals, until, .. } = parts;
         Self {
             id,
             ttl,
@@ -85,6 +89,7 @@ impl OpenSession {
             lanes: Lanes::new(&Handle::current(), lane, has_lanes),
             looks,
             beats,
+            server: Mutex::new(server),
             bell,
             own_claims: OwnClaims::of(id),
             clock,

@@ -4,7 +4,7 @@
 //! from that row to one of its own in between is found there, and none moves back.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tidelock_core::backend::{Moment, Renewal};
@@ -15,6 +15,7 @@ use crate::open_session::OpenSession;
 use crate::sql::{self, id, list, put};
 use crate::trouble::Said;
 use crate::waiters;
+use crate::which_server::WhichServer;
 
 /// How many names fit into one text: the server refuses one of 16 MB, and a name can be 600 bytes, in two digits each.
 const NAMES: usize = 5_000;
@@ -41,12 +42,19 @@ impl OpenSession {
         if answer.rows.iter().any(|row| row.tag() == b'C' && row.number(3) == 2) {
             self.forget_void();
         }
-        if self.beats.has_changed() {
-            // This server may have missed what the one of before has confirmed: a leave, or that a claim got lighter.
+        if WhichServer::of(&answer.rows).is_some_and(|server| self.is_renewed_by_another(server)) {
             self.signals.look_everywhere();
         }
         self.sweep_now_and_then();
         Ok(self.compared(standing, &answer.rows, until))
+    }
+
+    /// Whether this is another server than the one of before.
+    fn is_renewed_by_another(&self, server: WhichServer) -> bool {
+        let mut last = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_another = *last != server;
+        *last = server;
+        is_another
     }
 
     /// The texts to send, one after the other: nearly always one.
@@ -54,6 +62,7 @@ impl OpenSession {
         let (me, padded) = (id(self.id), waiters::padded(self.id));
         let (mut texts, mut text) = (Vec::new(), String::new());
         put(&mut text, sql::RENEW, &[("me", &me)]);
+        put(&mut text, sql::WHICH_SERVER, &[]);
         let names: Vec<&Name> = standing.iter().map(|(name, _)| name).chain(doubtful).collect();
         for (at, names) in names.chunks(NAMES).enumerate() {
             if at > 0 {

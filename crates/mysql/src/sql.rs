@@ -83,6 +83,7 @@ statements! {
     CLOSE = "close";
     INSIDE = "inside";
     WHICH_STORE = "which_store";
+    WHICH_SERVER = "which_server";
     HAS_ENDED = "has_ended";
     INSPECT = "inspect";
     NAMES = "names";

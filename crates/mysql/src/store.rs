@@ -210,6 +210,7 @@ impl Backend for Store {
             has_lanes: self.has_lanes,
             looks: looks.into(),
             beats: beats.into(),
+            server: found.server,
             bell: bell.into(),
             clock,
             signals,

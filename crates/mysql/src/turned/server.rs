@@ -14,6 +14,7 @@ use crate::link::{Idling, Link, Reads};
 use crate::open_session::{OpenSession, Parts};
 use crate::packet::Caller;
 use crate::sql::{self, NOW, Namespace, put};
+use crate::which_server::WhichServer;
 
 pub(super) const SECOND: u64 = 1_000_000;
 /// So many that claims of a test never share one.
@@ -158,6 +159,7 @@ impl Server {
             has_lanes: false,
             looks: self.link.clone(),
             beats: self.link.clone(),
+            server: WhichServer::default(),
             bell: self.link.clone(),
             clock: boot_clock(),
             signals: told,

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidelock_conformance::callers::namespace;
-use tidelock_mysql::{Fence, Locks, MIGRATION, Options, State, Store, lock_in};
+use tidelock_mysql::backend::{Backend, Grant, Shard, Signals};
+use tidelock_mysql::{ClaimId, Fence, Locks, MIGRATION, Name, Options, SessionId, State, Store, lock_in};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::LocalSet;
@@ -199,6 +200,61 @@ async fn a_downgrade_that_a_failover_has_missed_is_repeated_within_a_ttl() {
     other.expect("it reads beside").unwrap().release().await.unwrap().confirmed().unwrap();
     reads.release().await.unwrap().confirmed().unwrap();
     servers.close().await;
+}
+
+/// How often core was told that signals may have been missed.
+#[derive(Debug, Default)]
+struct Told(AtomicUsize);
+
+impl Told {
+    fn often(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Signals for Told {
+    fn held(&self, _: ClaimId, _: Grant) {}
+    fn stray(&self, _: ClaimId) {}
+    fn gone(&self, _: ClaimId) {}
+    fn look(&self, _: &Name) {}
+    fn look_everywhere(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn over(&self) {}
+}
+
+/// Core renews and looks anew at all that waits when it is told of a failover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_new_connection_is_no_failover() {
+    let (primary, replica) = (url(), std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap());
+    let namespace = namespace("connections");
+    let options = Options::new().namespace(&namespace).label(&namespace).ttl(TTL);
+    Store::open(&replica).unwrap().connect(options.clone()).await.unwrap().close().await.unwrap(); // makes the tables
+    let switch = Switch::to(place(&primary)).await.unwrap();
+    let store = Store::open(&primary.replace(&place(&primary), &switch.address.to_string())).unwrap();
+    let (id, told) = (SessionId::from_bits(getrandom::u64().unwrap()), Arc::<Told>::default());
+    let session = Backend::open(&store, id, &options, told.clone()).await.unwrap();
+    let renew_elsewhere = async || {
+        let made = switch.made();
+        until("it renews on a new connection", async || {
+            session.renew(Shard(0), &[]).await.unwrap();
+            switch.made() > made
+        })
+        .await;
+    };
+    for _ in 0..3 {
+        switch.fail_over(place(&primary));
+        renew_elsewhere().await;
+        assert_eq!(told.often(), 0, "the server is the same");
+    }
+    replicate(&primary, &replica, &namespace, &namespace).await;
+    switch.fail_over(place(&replica));
+    renew_elsewhere().await;
+    session.renew(Shard(0), &[]).await.unwrap();
+    assert_eq!(told.often(), 1, "the server is another one");
+    session.close().await.unwrap();
+    run(&format!("DELETE FROM tidelock_session WHERE label = '{namespace}'")).await; // the primary is gone with them
 }
 
 /// Two servers with a database of a test's own, and an ordinary user of it, whom a read-only server refuses.
