@@ -2,6 +2,8 @@
 //!
 //! The same request reads which of the claims stand. The names with a single claim are read first: a claim that moves
 //! from that row to one of its own in between is found there, and none moves back.
+//!
+//! Thousands of names need several texts. The first one renews the row, and that counts whatever becomes of the others.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -10,7 +12,7 @@ use std::time::Duration;
 use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, Name, Result, SessionId};
 
-use crate::link::{Answer, Row};
+use crate::link::Row;
 use crate::open_session::OpenSession;
 use crate::sql::{self, id, list, put};
 use crate::trouble::Said;
@@ -23,22 +25,24 @@ const NAMES: usize = 5_000;
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let sent = self.clock.now();
-        let mut answer = Answer::default();
         let doubtful = self.own_claims.doubtful();
-        for text in self.renewal(standing, &doubtful) {
-            let part = self.beats.ask(&text).await.map_err(|said| self.trouble(&said))?;
-            answer.rows.extend(part.rows);
-            answer.affected.extend(part.affected);
-        }
+        let (first, more) = self.renewal(standing, &doubtful);
+        let mut answer = self.beats.ask(&first).await.map_err(|said| self.trouble(&said))?;
         if answer.affected.first().is_none_or(|found| *found == 0) {
             return Err(Error::session_over());
         }
         let until = sent + self.ttl;
         self.lives_until(until);
+        // Core gives up a renewal a little later, and it would count for nothing.
+        let late = sent + self.within.min(self.ttl / 3) / 4 * 3;
+        let is_whole = self.all_read(&more, late, &mut answer.rows).await;
         self.own_claims.forget(sent);
-        let found = answer.rows.iter().filter(|row| row.tag() == b'I');
-        let found: HashSet<Name> = found.filter_map(|row| self.caller.namespace.name(row.bytes(1))).collect();
-        self.own_claims.are_without(doubtful.into_iter().filter(|name| !found.contains(name)));
+        if is_whole {
+            let found = answer.rows.iter().filter(|row| row.tag() == b'I');
+            let found: HashSet<Name> =
+                found.filter_map(|row| self.caller.namespace.name(row.bytes(1))).collect();
+            self.own_claims.are_without(doubtful.into_iter().filter(|name| !found.contains(name)));
+        }
         if answer.rows.iter().any(|row| row.tag() == b'C' && row.number(3) == 2) {
             self.forget_void();
         }
@@ -46,7 +50,19 @@ impl OpenSession {
             self.signals.look_everywhere();
         }
         self.sweep_now_and_then();
-        Ok(self.compared(standing, &answer.rows, until))
+        let renewal = self.compared(standing, &answer.rows, until);
+        Ok(if is_whole { renewal } else { without_all_rows(renewal, standing) })
+    }
+
+    /// Whether all of these texts were answered, with these rows, until it was late.
+    async fn all_read(&self, texts: &[String], late: Moment, rows: &mut Vec<Row>) -> bool {
+        for text in texts {
+            match self.beats.ask_until(text, late).await {
+                Ok(part) => rows.extend(part.rows),
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Whether this is another server than the one of before.
@@ -57,8 +73,8 @@ impl OpenSession {
         is_another
     }
 
-    /// The texts to send, one after the other: nearly always one.
-    fn renewal(&self, standing: &[(Name, Vec<ClaimId>)], doubtful: &[Name]) -> Vec<String> {
+    /// The first text, and those to send behind it: nearly always none.
+    fn renewal(&self, standing: &[(Name, Vec<ClaimId>)], doubtful: &[Name]) -> (String, Vec<String>) {
         let (me, padded) = (id(self.id), waiters::padded(self.id));
         let (mut texts, mut text) = (Vec::new(), String::new());
         put(&mut text, sql::RENEW, &[("me", &me)]);
@@ -73,7 +89,7 @@ impl OpenSession {
         }
         put(&mut text, sql::OWN_CLAIMS, &[("me", &me)]);
         texts.push(text);
-        texts
+        (texts.remove(0), texts)
     }
 
     fn compared(&self, standing: &[(Name, Vec<ClaimId>)], rows: &[Row], until: Moment) -> Renewal {
@@ -146,4 +162,11 @@ impl OpenSession {
             let _ = session.drop_claims(session.id, session.ttl * 2, true).await;
         });
     }
+}
+
+/// What is left of a renewal that some texts got no answer to: of claims that were not found it is not known that they are
+/// gone, and of no line that nothing strays there.
+fn without_all_rows(renewal: Renewal, standing: &[(Name, Vec<ClaimId>)]) -> Renewal {
+    let lines = standing.iter().filter(|(_, claims)| claims.is_empty()).map(|(name, _)| name.clone());
+    Renewal { unsure: renewal.gone, gone: Vec::new(), missed: lines.collect(), ..renewal }
 }

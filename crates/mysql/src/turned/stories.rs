@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use tidelock_core::backend::{Claim, Leave, Left, Moment, Patience, Place};
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
+use super::faults::Fault;
 use super::server::{SECOND, Server, Told};
 use super::{fresh_seed, prepared, taken, url, without_disk};
 use crate::lane::Lane;
@@ -369,6 +370,55 @@ async fn what_waits_in_a_lane_that_is_given_up_is_overtaken_by_nothing() {
         assert!(matches!(third, Ok(Outcome::Joined(Place::Held { .. }))), "{third:?}");
         drop(under_way);
         undriven.shutdown_background();
+    };
+    without_disk(&server, story).await;
+}
+
+/// The last text of a long renewal is refused, or gets no answer in time. The first one has renewed the session.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_renewal_whose_last_text_fails_has_renewed_the_session() {
+    const CHANGED: &str = "SELECT 'C', name, number, state";
+    const REFUSED: Fault = Fault {
+        name: "refused",
+        seeds: &[],
+        changes: &[(CHANGED, "SELECT 'C', there_is_no_such_column, number, state")],
+    };
+    const SLOW: Fault = Fault {
+        name: "slow",
+        seeds: &[],
+        changes: &[(CHANGED, "DO SLEEP(8); SELECT 'C', name, number, state")],
+    };
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([holder, _], name) = holder_and_waiter(&server).await;
+        let namespace = format!("story {:x}", holder.id.get() >> 3);
+        let expires = format!("SELECT expires FROM tidelock_session WHERE id = {}", holder.id.get());
+        let claim = |number| ClaimId { session: holder.id, number };
+        let many = |at: u64| (Name::new(&format!("name {at}")).unwrap(), vec![claim(at)]);
+        let found: Vec<_> = [(name, vec![claim(1)])].into_iter().chain((2..=5_000).map(many)).collect();
+        let missed = Name::new("missed").unwrap();
+        let standing = [found, vec![many(5_001), (missed.clone(), Vec::new())]].concat();
+        let mut now = NOON;
+        for fault in [&REFUSED, &SLOW] {
+            now += SECOND;
+            let changed = Server::at(&url(), Some(fault));
+            [&server, &changed].iter().for_each(|server| server.clock.set(now));
+            let asked = holder.clock.now();
+            let renewal = changed.client(holder.id, TTL, &namespace).renew(&standing).await.unwrap();
+            assert!(renewal.until >= asked + std::time::Duration::from_micros(TTL), "{}", fault.name);
+            assert_eq!(server.link.ask(&expires).await.unwrap().rows[0].number(0), now + TTL);
+            assert_eq!(renewal.gone, [], "{}", fault.name);
+            assert!(!renewal.unsure.contains(&claim(1)), "it was found");
+            assert_eq!(
+                (renewal.unsure.len(), renewal.missed),
+                (5_000, vec![missed.clone()]),
+                "{}",
+                fault.name
+            );
+        }
+        let whole = server.client(holder.id, TTL, &namespace).renew(&standing).await.unwrap();
+        assert_eq!((whole.gone.len(), whole.unsure, whole.missed), (5_000, Vec::new(), Vec::new()));
     };
     without_disk(&server, story).await;
 }
