@@ -157,27 +157,3 @@ pub fn one_that_nobody_drives_any_more_serves_again(store: &Arc<dyn Backend>, tt
         handle.block_on(guard.release()).unwrap();
     }
 }
-
-/// The same with two threads. What one of them finds out helps the other, whose request waits behind the lost one.
-pub fn who_waits_behind_a_lost_request_is_served(store: &Arc<dyn Backend>, ttl: Duration) {
-    let (runtime, locks) = driven_by_hand(store.clone(), ttl);
-    let handle = runtime.handle();
-    let [first, second] = ["lost", "behind it"].map(|name| locks.mutex(name).unwrap());
-    let (asked, is_asked) = std::sync::mpsc::channel();
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            handle.block_on(async move {
-                let mut asking = first.lock_within(ttl / 4);
-                assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-                asked.send(()).unwrap();
-                drop(asking.await); // it finds out
-            });
-        });
-        is_asked.recv().unwrap();
-        let began = Instant::now();
-        let guard = handle.block_on(second.lock_within(ttl * 4)).unwrap().expect("nobody holds it");
-        let took = began.elapsed();
-        handle.block_on(guard.release()).unwrap();
-        assert!(took < ttl, "it took {took:?}");
-    });
-}

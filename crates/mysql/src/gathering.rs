@@ -43,17 +43,10 @@ impl OpenSession {
         }
         let (answer, answered) = oneshot::channel();
         let request = Request { name: name.clone(), action, answer };
-        let first = lane.batcher.enter(request, |batch| self.taken(batch));
-        let flight = first.map(|batch| self.clone().fly(lane.clone(), batch));
-        // One that is given up in this moment may have no task left that would notice. Whoever gives it up marks it first, and
-        // then takes its queue.
-        if lane.is_broken() {
-            drop(flight); // and with it goes what it has
-            self.takes_over(lane.batcher.hand_over());
-        } else if let Some(flight) = flight {
-            lane.runtime.spawn(flight);
+        if let Some(batch) = lane.batcher.enter(request, |batch| self.taken(batch)) {
+            lane.runtime.spawn(self.clone().fly(lane.clone(), batch));
         }
-        let (session, lane) = (self.clone(), lane.clone());
+        let keepers = self.lanes.keepers.clone();
         async move {
             let distrusted = async {
                 match distrust {
@@ -64,12 +57,7 @@ impl OpenSession {
             tokio::select! {
                 biased;
                 answer = answered => answer.unwrap_or_else(|_| Err(given_up())),
-                () = distrusted => {
-                    // What is under way stays there. The rest must not wait for a task that nobody may ever poll, or be
-                    // overtaken by what is asked from now on.
-                    session.takes_over(lane.batcher.hand_over());
-                    Err(Error::no_answer(lane.link.place()))
-                }
+                () = distrusted => Err(Error::no_answer(keepers.link.place())),
             }
         }
     }
@@ -124,7 +112,7 @@ impl OpenSession {
     }
 
     /// These go by the keeper's lane, before all that comes there from now on: they were asked before.
-    fn takes_over(self: &Arc<Self>, requests: impl IntoIterator<Item = Request>) {
+    fn takes_over(self: &Arc<Self>, requests: impl Iterator<Item = Request>) {
         let keepers = &self.lanes.keepers;
         for request in requests {
             if let Some(batch) = keepers.batcher.enter(request, |batch| self.taken(batch)) {
@@ -188,7 +176,7 @@ impl Drop for Flying {
         let queued = self.lane.batcher.hand_over();
         if Arc::ptr_eq(&self.lane, &self.session.lanes.keepers) {
             drop(next); // the keeper's runtime ends too, and would drop them again
-            self.session.takes_over(queued);
+            self.session.takes_over(queued.into_iter());
         } else {
             self.session.takes_over(next.into_iter().chain(queued));
         }

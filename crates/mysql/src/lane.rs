@@ -107,8 +107,7 @@ impl Lane {
     }
 
     /// When the keeper, waiting for a request that must arrive, no longer trusts this lane's runtime with it. Then the lane
-    /// is given up: nobody may drive that runtime any more, and its program may go on asking there. What waits in its queue is
-    /// the caller's to hand over.
+    /// is given up: nobody may drive that runtime any more, and its program may go on asking there.
     pub(crate) fn distrust(
         self: &Arc<Self>,
         keeper: &Handle,

@@ -57,9 +57,3 @@ fn a_runtime_that_stands_still_keeps_the_others_of_an_owner_out_no_longer_than_a
 fn a_runtime_that_nobody_drives_any_more_serves_again() {
     runtimes::one_that_nobody_drives_any_more_serves_again(&store(), TTL);
 }
-
-#[test]
-#[ignore = "needs a server: cargo xtask test runs it"]
-fn who_waits_behind_a_request_in_a_runtime_that_nobody_drives_is_served() {
-    runtimes::who_waits_behind_a_lost_request_is_served(&store(), TTL);
-}

@@ -340,40 +340,6 @@ async fn what_a_runtime_has_not_sent_when_it_ends_goes_by_the_keepers_lane() {
     without_disk(&server, story).await;
 }
 
-/// The first request is with a task that nobody polls, and the others wait for it.
-#[tokio::test]
-#[ignore = "needs a server: cargo xtask test runs it"]
-async fn what_waits_in_a_lane_that_is_given_up_is_overtaken_by_nothing() {
-    let (server, _alone) = prepared().await;
-    let story = async {
-        let ([_, client], _) = holder_and_waiter(&server).await;
-        let undriven = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let lane = Arc::new(Lane::open(&client.lanes.keepers.link, undriven.handle()));
-        let [other, name, late] = ["other", "free", "late"].map(|name| Name::new(name).unwrap());
-        let join = |name: &Name, number| {
-            let id = ClaimId { session: client.id, number };
-            let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
-            Action::Join { claim, patience: Patience::Wait, in_rows: false }
-        };
-        let under_way = client.gather_in(&lane, &other, join(&other, 5));
-        let first = client.gather_in(&lane, &name, join(&name, 6));
-        let leave = Action::Leave { id: ClaimId { session: client.id, number: 5 }, how: Leave::Void };
-        client.gather_in(&lane, &other, leave).await.unwrap_err();
-        let second = client.gather(&name, join(&name, 7)).await;
-        assert!(matches!(second, Ok(Outcome::Joined(Place::Waiting { .. }))), "it overtook: {second:?}");
-        let long = std::time::Duration::from_secs(10);
-        let first = tokio::time::timeout(long, first).await.unwrap();
-        assert!(matches!(first, Ok(Outcome::Joined(Place::Held { .. }))), "{first:?}");
-        // Who had got the lane just before.
-        let third = client.gather_in(&lane, &late, join(&late, 8));
-        let third = tokio::time::timeout(long, third).await.unwrap();
-        assert!(matches!(third, Ok(Outcome::Joined(Place::Held { .. }))), "{third:?}");
-        drop(under_way);
-        undriven.shutdown_background();
-    };
-    without_disk(&server, story).await;
-}
-
 /// The last text of a long renewal is refused, or gets no answer in time. The first one has renewed the session.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
