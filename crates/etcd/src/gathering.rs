@@ -27,7 +27,6 @@ use crate::request::{Action, Answer, Request, UnderWay};
 use crate::trouble::Blame;
 
 /// A batch that is to be sent.
-#[derive(Default)]
 pub(crate) struct Flight {
     together: Vec<(Request, Txn)>,
     apart: Vec<(Request, Txn)>,
@@ -63,28 +62,22 @@ impl OpenSession {
         };
         // A join that nobody waits for leaves as void.
         let distrust = if is_join { None } else { lane.distrust(&self.runtime) };
-        let flight = lane.batcher.enter(request, |batch| self.plan(batch));
-        if lane.is_broken() {
-            // It was given up since it was chosen, and its queue may have been handed over already.
-            self.takes_over(&lane, flight);
-        } else if let Some(flight) = flight {
+        if let Some(flight) = lane.batcher.enter(request, |batch| self.plan(batch)) {
             lane.runtime.spawn(self.clone().fly(lane.clone(), flight));
         }
-        let session = self.clone();
+        let link = self.link.clone();
         async move {
             let distrusted = async {
                 match distrust {
                     Some(distrust) => distrust.await,
                     None => std::future::pending().await,
                 }
-                // The task that has the batch under way may never be polled again, or only when others have come.
-                session.takes_over(&lane, None);
             };
             tokio::select! {
                 biased;
                 // An error: it was retracted, or its runtime has ended.
                 answer = answered => answer.unwrap_or_else(|_| Err(Failed::ended())),
-                () = distrusted => Err(session.link.cut_off()),
+                () = distrusted => Err(link.cut_off()),
             }
         }
     }
@@ -111,15 +104,10 @@ impl OpenSession {
     }
 
     /// A lane sends nothing any more. What waits there goes by the keeper's, before all that comes there from now on: it
-    /// was asked before. So does a batch of it that nobody has begun to send; one that is under way stays with its task.
-    fn takes_over(self: &Arc<Self>, lane: &Lane, not_begun: Option<Flight>) {
+    /// was asked before.
+    fn takes_over(self: &Arc<Self>, lane: &Lane) {
         let keepers = self.lanes.keepers();
-        let Flight { together, apart, taken_back } = not_begun.unwrap_or_default();
-        drop(taken_back);
-        let mut first: Vec<Request> = together.into_iter().chain(apart).map(|(request, _)| request).collect();
-        let joins = first.iter_mut().filter_map(|request| request.under_way.take());
-        joins.for_each(|join| join.arrives(None, true));
-        for request in first.into_iter().chain(lane.batcher.hand_over()) {
+        for request in lane.batcher.hand_over() {
             if let Some(flight) = keepers.batcher.enter(request, |batch| self.plan(batch)) {
                 keepers.runtime.spawn(self.clone().fly(keepers.clone(), flight));
             }
@@ -306,7 +294,7 @@ impl Drop for Flying {
             return;
         }
         if !lane.is_keepers() {
-            session.takes_over(lane, None);
+            session.takes_over(lane);
         } else if let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
             session.runtime.spawn(session.clone().fly(lane.clone(), flight));
         }
