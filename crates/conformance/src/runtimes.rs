@@ -143,17 +143,3 @@ pub fn an_owner_waits_no_longer_than_a_ttl(store: &Arc<dyn Backend>, ttl: Durati
     elsewhere.block_on(guard.release()).unwrap().confirmed().unwrap();
     assert!(took < ttl * 2, "it took {took:?}");
 }
-
-/// A runtime was driven once, and from then on only its handle is used. One acquire at most finds that out.
-pub fn one_that_nobody_drives_any_more_serves_again(store: &Arc<dyn Backend>, ttl: Duration) {
-    let (runtime, locks) = driven_by_hand(store.clone(), ttl);
-    let handle = runtime.handle();
-    let mutex = locks.mutex("by the handle").unwrap();
-    let found_out = handle.block_on(mutex.lock_within(ttl));
-    assert!(!matches!(found_out, Ok(None)), "nobody holds it");
-    drop(found_out);
-    for _ in 0..100 {
-        let guard = handle.block_on(mutex.lock_within(ttl * 2)).unwrap().expect("nobody holds it");
-        handle.block_on(guard.release()).unwrap();
-    }
-}

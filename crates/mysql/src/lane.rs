@@ -106,18 +106,9 @@ impl Lane {
         answer
     }
 
-    /// When the keeper, waiting for a request that must arrive, no longer trusts this lane's runtime with it. Then the lane
-    /// is given up: nobody may drive that runtime any more, and its program may go on asking there.
-    pub(crate) fn distrust(
-        self: &Arc<Self>,
-        keeper: &Handle,
-    ) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let distrust = self.own.as_ref().map(|own| Distrust::new(own.driven.clone(), keeper))?;
-        let lane = self.clone();
-        Some(async move {
-            distrust.await;
-            lane.give_up();
-        })
+    /// When the keeper, waiting for a request that must arrive, no longer trusts this lane's runtime with it.
+    pub(crate) fn distrust(&self, keeper: &Handle) -> Option<Distrust> {
+        self.own.as_ref().map(|own| Distrust::new(own.driven.clone(), keeper))
     }
 
     fn give_up(&self) {

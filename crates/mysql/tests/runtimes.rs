@@ -51,9 +51,3 @@ fn a_guard_that_was_dropped_on_a_runtime_that_nobody_drives_is_given_back() {
 fn a_runtime_that_stands_still_keeps_the_others_of_an_owner_out_no_longer_than_a_ttl() {
     runtimes::an_owner_waits_no_longer_than_a_ttl(&store(), TTL);
 }
-
-#[test]
-#[ignore = "needs a server: cargo xtask test runs it"]
-fn a_runtime_that_nobody_drives_any_more_serves_again() {
-    runtimes::one_that_nobody_drives_any_more_serves_again(&store(), TTL);
-}
