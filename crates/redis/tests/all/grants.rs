@@ -8,8 +8,9 @@ use tidelock_redis::{Guard, Locks, Options, Result, State, Store};
 use tokio::task::JoinHandle;
 
 use crate::site;
+use crate::site::alone::Alone;
 
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(3);
 const WITHIN: Duration = Duration::from_millis(200);
 
 /// A client that holds a lock, and one that waits for it.
@@ -18,17 +19,19 @@ struct Missed {
     held: Guard,
     waits: JoinHandle<Result<Guard>>,
     ours: Arc<dyn Locks>,
+    _alone: Alone,
 }
 
 impl Missed {
     async fn new(options: Options) -> Self {
+        let alone = Alone::new().await;
         let store = Store::open(&site::url()).unwrap();
         let theirs = store.connect(Options::new().ttl(TTL).namespace(&options.namespace)).await.unwrap();
         let held = theirs.mutex("m").unwrap().lock().await.unwrap();
         let ours = store.connect(options.ttl(TTL)).await.unwrap();
         let mutex = ours.mutex("m").unwrap();
         let waits = tokio::spawn(async move { mutex.lock().await });
-        let missed = Self { theirs, held, waits, ours };
+        let missed = Self { theirs, held, waits, ours, _alone: alone };
         site::until("it waits", async || (missed.waiting().await.len() == 1).then_some(())).await;
         missed
     }
