@@ -30,12 +30,17 @@ pub fn escape(text: &str, is_forbidden: impl Fn(char) -> bool) -> String {
 /// The text that was given to [`escape`]; `None` if `escape` cannot have produced this.
 #[must_use]
 pub fn unescape(escaped: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped.bytes();
+    String::from_utf8(unescaped(escaped, digit)?).ok()
+}
+
+/// The bytes of a text in which every `%` and two digits is one. `None` if a `%` is followed by what is no `digit`.
+pub(crate) fn unescaped(text: &str, digit: impl Fn(u8) -> Option<u8>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(if byte == b'%' { digit(rest.next()?)? << 4 | digit(rest.next()?)? } else { byte });
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 fn digit(byte: u8) -> Option<u8> {

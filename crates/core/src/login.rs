@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::aside::Aside;
+use crate::escape::unescaped;
 
 /// Says that the user or the password of a URL must be written in another way, without repeating it.
 pub const MUST_BE_ENCODED: &str =
@@ -55,18 +56,11 @@ impl fmt::Debug for Login {
 }
 
 fn decoded(text: &str) -> Result<String, &'static str> {
-    let mut rest = text.bytes();
-    let mut bytes = Vec::with_capacity(text.len());
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' { digit(rest.next())? << 4 | digit(rest.next())? } else { byte });
-    }
+    // Unlike in a name, a digit may be in either case.
+    let digit = |byte| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = unescaped(text, digit)
+        .ok_or("a % in the user name or the password in the URL must be written as %25")?;
     String::from_utf8(bytes).map_err(|_| "the user name or the password in the URL is not UTF-8")
-}
-
-fn digit(byte: Option<u8>) -> Result<u8, &'static str> {
-    let digit =
-        byte.and_then(|byte| char::from(byte).to_digit(16)).and_then(|digit| u8::try_from(digit).ok());
-    digit.ok_or("a % in the user name or the password in the URL must be written as %25")
 }
 
 /// The outcome of asking for a login.
