@@ -138,7 +138,7 @@ impl Client {
             self.stand_in_line(want, Patience::Wait, by, waits, Some(&behind), &mut retries).await
         };
         if retries.had_absences() {
-            behind.asks_anew();
+            behind.asks_anew(Moment::START);
         }
         match stood {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
@@ -217,8 +217,7 @@ impl Client {
             let (live, was_open) = self.live_session_after_outage(open_by, again_by).await?;
             retries.opened(was_open);
             if let Some(behind) = behind.filter(|_| !was_open) {
-                behind.asks_anew();
-                behind.asks(self.clock().now());
+                behind.asks_anew(self.clock().now());
             }
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);

@@ -87,7 +87,7 @@ pub(super) struct Led {
     claim: Option<Arc<Entry>>,
     /// The store has answered that this waits or holds.
     is_answered: bool,
-    /// When the bell rang first of all times since, it did not stand in the store's line.
+    /// Since when it is known not to stand in the store's line.
     pub(super) neglected_since: Option<Moment>,
 }
 
@@ -232,17 +232,18 @@ impl<N> Cohort<N> {
     }
 
     /// Who leads in this turn asks the store now, and nobody has an answer.
-    pub(super) fn is_silent_since(&self, turn: u64, now: Moment) {
+    pub(super) fn is_silent_from(&self, turn: u64, now: Moment) {
         let mut line = self.line.lock();
         if line.turn == turn && line.silent_since == Moment::START {
             line.silent_since = now;
         }
     }
 
-    pub(super) fn is_silent_no_more(&self, turn: u64) {
+    /// The silence counts from this moment, whatever was before.
+    pub(super) fn is_silent_since(&self, turn: u64, since: Moment) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            line.silent_since = Moment::START;
+            line.silent_since = since;
         }
     }
 

@@ -64,12 +64,13 @@ pub(crate) struct Behind {
 impl Behind {
     /// The store is about to be asked.
     pub(crate) fn asks(&self, now: Moment) {
-        self.cohort.is_silent_since(self.turn, now);
+        self.cohort.is_silent_from(self.turn, now);
     }
 
-    /// The silence until now says nothing of the store: it has begun to answer, or who leads was away.
-    pub(crate) fn asks_anew(&self) {
-        self.cohort.is_silent_no_more(self.turn);
+    /// The silence before `since` says nothing of the store: it has begun to answer, or who leads was away.
+    /// [`Moment::START`]: no silence does.
+    pub(crate) fn asks_anew(&self, since: Moment) {
+        self.cohort.is_silent_since(self.turn, since);
     }
 
     /// The store is about to be asked for this claim.
