@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
 use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 use tokio::task::AbortHandle;
@@ -16,6 +17,8 @@ use crate::sql::{self, id as number, put};
 
 /// The pause until a close is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The part of its time that a close cleans up for others in, when its own session has ended.
+const CLEANS: u32 = 4;
 
 /// A session, and the task that hears of its grants.
 #[derive(Debug)]
@@ -44,12 +47,11 @@ impl MySqlSession {
     /// Leaves nothing behind. What was done before is not found again.
     async fn end(&self) -> Result<()> {
         let session = &self.session;
-        for (id, name) in session.own_claims.unconfirmed() {
-            session.gather(&name, Action::Leave { id, how: Leave::Done }).await?;
-        }
+        // All at once: there may be thousands, and they share their transactions.
+        let leaving = session.own_claims.unconfirmed().into_iter();
+        try_join_all(leaving.map(|(id, name)| session.gather(&name, Action::Leave { id, how: Leave::Done })))
+            .await?;
         session.leave_transactions().await?;
-        session.all_tidied().await;
-        session.sweep_for_the_last_time().await;
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
         session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
@@ -164,9 +166,9 @@ impl Session for MySqlSession {
         session.own_claims.waits_for_no_transaction();
         session.ending.notify_one();
         session.lanes.give_up_others();
-        for link in [&session.lanes.keepers.link, &session.looks, &session.beats, &session.bell] {
-            link.close().await;
-        }
+        // What is not done by then goes on, and the end is confirmed all the same.
+        let cleaning = session.runtime.spawn(session.clone().clean_up());
+        let _ = tokio::time::timeout(session.within / CLEANS, cleaning).await;
         Ok(())
     }
 }

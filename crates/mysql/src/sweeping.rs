@@ -23,7 +23,7 @@ const FEW: usize = 200;
 const NOTE: &str = "/* tidelock sweeps */ ";
 /// How many lines are looked after at a time.
 const FEW_LINES: usize = 20;
-/// How many batches a close sweeps at most: each has ten dead clients, and a close should not take long.
+/// How many batches are swept behind a close at most: each has ten dead clients.
 const LAST_BATCHES: usize = 10;
 
 impl OpenSession {
@@ -42,9 +42,18 @@ impl OpenSession {
         });
     }
 
-    /// Before a close: what dead clients have left elsewhere, if this one has met any. Whoever lives on sweeps with its
-    /// next renewal, but perhaps nobody does.
-    pub(crate) async fn sweep_for_the_last_time(self: &Arc<Self>) {
+    /// Behind the end of the session, which nothing here needs: what was begun to tidy, and what dead clients have left
+    /// elsewhere.
+    pub(crate) async fn clean_up(self: Arc<Self>) {
+        self.all_tidied().await;
+        self.sweep_for_the_last_time().await;
+        for link in [&self.lanes.keepers.link, &self.looks, &self.beats, &self.bell] {
+            link.close().await;
+        }
+    }
+
+    /// If this client has met any of the dead. Whoever lives on sweeps with its next renewal, but perhaps nobody does.
+    async fn sweep_for_the_last_time(self: &Arc<Self>) {
         for _ in 0..LAST_BATCHES {
             if !self.has_met_dead.swap(false, Ordering::Relaxed) || self.sweep_clients().await.is_err() {
                 break; // the next client does it

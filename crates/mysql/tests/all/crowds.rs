@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tidelock_conformance::Proxy;
 use tidelock_conformance::callers::namespace;
+use tidelock_conformance::{Proxy, Way};
 use tidelock_mysql::{Options, Store};
 use tokio::time::timeout;
 
-use crate::server::{client, client_with, until, url};
+use crate::server::{client, client_with, pool, until, url};
 
 const TTL: Duration = Duration::from_secs(3);
 /// More than one statement reads or grants.
@@ -49,6 +49,32 @@ async fn a_dead_holder_behind_a_thousand_others_is_taken_out() {
     drop((held, last, got));
     living.close().await.unwrap();
     waiter.close().await.unwrap();
+}
+
+/// Somebody has locked the row of one of them, and each request takes its time. They are asked for again together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn hundreds_that_have_not_left_when_a_close_is_half_over_leave_in_time() {
+    const LIMIT: Duration = Duration::from_secs(6);
+    let space = namespace("closing");
+    let proxy = Proxy::to(place().parse().unwrap()).await.unwrap();
+    let far = Store::open(&url().replace(&place(), &proxy.address().to_string())).unwrap();
+    let locks = far.connect(Options::new().namespace(&space).command_deadline(LIMIT)).await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..300 {
+        held.push(locks.mutex(&format!("name {number}")).unwrap().lock().await.unwrap());
+    }
+    let pool = pool().await;
+    let mut transaction = pool.begin().await.unwrap();
+    let row =
+        format!("SELECT name FROM tidelock_line WHERE name = CONCAT('{space}', x'00', 'name 0') FOR UPDATE");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(row)).fetch_one(&mut *transaction).await.unwrap();
+    proxy.delay(Way::There, Duration::from_millis(15));
+    drop(held);
+    let closing = tokio::spawn(async move { locks.close().await });
+    tokio::time::sleep(LIMIT / 2).await; // the other half is for the end of the session
+    transaction.rollback().await.unwrap();
+    closing.await.unwrap().unwrap();
 }
 
 /// One section grants a thousand claims at most. The rest come at once, and not with the next look.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_conformance::callers::{Caller, is_held, join, name, namespace};
+use tidelock_conformance::{Proxy, Way};
 use tidelock_mysql::backend::{Claim, Leave, Patience, Shard};
 use tidelock_mysql::{Kind, Locks, MIGRATION, Options, Store, Weight};
 use tokio::time::sleep;
@@ -67,6 +68,29 @@ async fn who_comes_and_closes_at_once_leaves_nothing_of_the_dead() {
     guard.release().await.unwrap().confirmed().unwrap();
     comes.close().await.unwrap();
     alone.ends("what came and closed at once").await;
+}
+
+/// It takes longer than the close may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_close_ends_its_session_before_it_cleans_up_for_others() {
+    let alone = Alone::new("tidelock_slowly").await;
+    for _ in 0..25 {
+        alone.client_dies("dead").await;
+    }
+    let near = url_of("root", alone.database);
+    let place = near.split('@').nth(1).unwrap().split('/').next().unwrap();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let far = Store::open(&near.replace(place, &proxy.address().to_string())).unwrap();
+    let comes = far.connect(Options::new().namespace("dead").label("comes")).await.unwrap();
+    let guard = comes.semaphore("pool", 4).unwrap().try_acquire(1).await.unwrap().unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
+    proxy.delay(Way::There, Duration::from_millis(60));
+    comes.close().await.unwrap();
+    let ended = format!("SELECT id FROM {}.tidelock_session WHERE label = 'comes'", alone.database);
+    assert!(run(&ended).await.is_empty(), "its session is over");
+    proxy.cut();
+    run(&format!("DROP DATABASE {}", alone.database)).await;
 }
 
 /// The first sweep takes the dead out of their lines, and the next one what they have nowhere in line.
