@@ -169,6 +169,9 @@ impl OpenSession {
                 }
                 self.waits.notify_one();
             }
+            (Action::Join { claim, .. }, Ok(Outcome::Joined(Place::Refused))) => {
+                self.own_claims.is_refused(claim.id.number);
+            }
             (Action::Leave { id, .. }, Ok(_)) => {
                 self.own_claims.has_left(*id);
             }

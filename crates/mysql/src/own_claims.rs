@@ -115,6 +115,15 @@ impl OwnClaims {
         }
     }
 
+    /// The claim does not stand, and its caller makes no other request. If all of them were answered, nothing can come late:
+    /// a client whose tries are refused by the thousand has nothing to remember.
+    pub(crate) fn is_refused(&self, number: u64) {
+        let mut known = self.known();
+        if !known.unanswered.contains_key(&number) {
+            known.sent.remove(&number);
+        }
+    }
+
     /// A join that was about to be sent is queued again.
     pub(crate) fn is_not_sent(&self, number: u64) {
         self.is_answered(number);
@@ -401,6 +410,22 @@ mod tests {
         // Asked for with all others.
         claims.hears();
         assert_eq!(claims.has_heard(5), []);
+    }
+
+    #[test]
+    fn a_refused_try_is_forgotten_when_all_its_requests_were_answered() {
+        let (claims, name) = (OwnClaims::of(SessionId::from_bits(1)), Name::new("stock").unwrap());
+        for requests in [1, 2] {
+            for _ in 0..requests {
+                claims.queue(1);
+                assert!(claims.sends(1, &name, Moment::from_nanos(9)));
+            }
+            for left in (0..requests).rev() {
+                claims.is_answered(1);
+                claims.is_refused(1);
+                assert_eq!(claims.known().sent.contains_key(&1), left > 0);
+            }
+        }
     }
 
     #[test]
