@@ -35,7 +35,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// For how long a claim that nobody waits for stays after its transaction was committed, and how many of them.
 const STAYS: Duration = Duration::from_millis(50);
 const MANY: usize = 100;
-/// How long a rollback may take when a lock was refused. Nearly always nothing was done before.
+/// How long a rollback is waited for. The server goes on with a longer one when the connection has ended.
 const ROLLS_BACK: Duration = Duration::from_secs(1);
 /// How many slots are tried for one claim. Nearly always the first one is free.
 const SLOTS_TRIED: usize = 20;
@@ -268,15 +268,11 @@ pub async fn in_transaction<T, E>(
                 connection.close_on_drop();
                 error
             }
-            // The whole server may be away.
-            Err(error @ TransactionError::Lock(_)) => {
+            // The whole server may be away, or this connection be silent. Then the server rolls back when it notices.
+            Err(error) => {
                 if tokio::time::timeout(ROLLS_BACK, transaction.rollback()).await.is_err() {
                     connection.close_on_drop();
                 }
-                error
-            }
-            Err(error) => {
-                let _ = transaction.rollback().await; // the server does it with the connection otherwise
                 error
             }
         };

@@ -16,6 +16,27 @@ use tokio::time::Instant;
 
 use crate::server::{SECOND_SERVER, client, client_with, pool, run, run_at, until, url, url_of};
 
+/// The work has ended with an error of its own, and the connection carries nothing any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_rollback_on_a_silent_connection_keeps_nobody_waiting() {
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let far = url().replace(&place, &proxy.address().to_string());
+    let far = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).connect(&far).await.unwrap();
+    let locks = client(&namespace("silent")).await;
+    let work = in_transaction(&*locks, &far, &["stock"], |_, _| {
+        proxy.hold(Way::There);
+        Box::pin(async { Err::<(), _>(TransactionError::Work("sold out")) })
+    });
+    let done = tokio::time::timeout(Duration::from_secs(5), work).await.expect("it waits for the connection");
+    assert!(matches!(done, Err(TransactionError::Work("sold out"))), "{done:?}");
+    proxy.cut();
+    let next = tokio::time::timeout(Duration::from_secs(5), locks.mutex("stock").unwrap().lock()).await;
+    next.expect("its connection has ended").unwrap().release().await.unwrap().confirmed().unwrap();
+    locks.close().await.unwrap();
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_transaction_excludes_an_ordinary_lock_until_it_is_committed() {
