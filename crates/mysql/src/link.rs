@@ -151,6 +151,11 @@ impl Link {
         self
     }
 
+    /// Another server answers now. All connections of the session that were made before are made anew.
+    pub(crate) fn ends_all_of_before(&self) {
+        self.switchover.happens(self.clock.now());
+    }
+
     /// One more with the same settings.
     pub(crate) fn another(&self) -> Self {
         let settings = (self.address.clone(), self.reads, self.idling, self.within, self.connect_within);

@@ -28,9 +28,14 @@ impl Switchover {
         let last = Moment::from_nanos(self.0.load(Ordering::Acquire));
         let is_due = now >= last + APART;
         if is_due {
-            self.0.fetch_max(now.as_nanos(), Ordering::AcqRel);
+            self.happens(now);
         }
         is_due || made < last
+    }
+
+    /// Another server has answered.
+    pub(crate) fn happens(&self, now: Moment) {
+        self.0.fetch_max(now.as_nanos(), Ordering::AcqRel);
     }
 }
 

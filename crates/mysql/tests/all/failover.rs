@@ -338,6 +338,35 @@ async fn a_switchover_loses_nothing() {
     .await;
 }
 
+/// A name leads to another server now, and the one of before is cut off from it, accepts writes, and is still reached by the
+/// connection for joins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn when_another_server_renews_nothing_is_asked_of_the_one_of_before() {
+    of_two_servers("tidelock_two", |pair| async move {
+        let locks = pair.client(&pair.options).await;
+        locks.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap();
+        replicate(&pair.old, &pair.new, &pair.options.label, &pair.options.namespace).await;
+        pair.switch.switch_over(place(&pair.new));
+        let others = "SELECT id FROM information_schema.PROCESSLIST WHERE user = 'tidelock_two' \
+                      AND id > (SELECT MIN(id) FROM information_schema.PROCESSLIST WHERE user = 'tidelock_two')";
+        for other in run_at(&pair.old, others).await {
+            run_at(&pair.old, &format!("KILL {}", other[0])).await;
+        }
+        let held = "SELECT name FROM tidelock_line WHERE session <> 0";
+        let given_there = until("the new server gives the locks", async || {
+            let guard = locks.mutex("stock").unwrap().lock().await.unwrap();
+            let is_there = !run_at(&pair.new, held).await.is_empty();
+            let _ = guard.release().await; // the one of before has given it, and the new one knows nothing of that
+            is_there
+        });
+        // A ttl after the switch the old one has not been asked to renew, and nobody believes it any more.
+        timeout(TTL * 5 / 6, given_there).await.expect("with the first renewal there");
+        locks.close().await.unwrap();
+    })
+    .await;
+}
+
 /// A replica knows no transaction that is open on its primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
