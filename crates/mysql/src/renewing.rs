@@ -56,6 +56,9 @@ impl OpenSession {
         if !is_whole {
             return Ok(without_all_rows(renewal, standing));
         }
+        for gone in &renewal.gone {
+            self.own_claims.waits_no_more(gone.number); // the watcher would listen for it
+        }
         Ok(renewal)
     }
 

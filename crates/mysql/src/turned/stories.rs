@@ -340,6 +340,24 @@ async fn what_a_runtime_has_not_sent_when_it_ends_goes_by_the_keepers_lane() {
     without_disk(&server, story).await;
 }
 
+/// As after a failover to a server that has missed the join: core hears that the claim is gone, and asks for it no more.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn nothing_is_listened_for_when_the_last_waiting_claim_is_gone() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([_, waiter], name) = holder_and_waiter(&server).await;
+        assert!(waiter.own_claims.is_waiting());
+        let key = waiter.caller.key(&name);
+        server.link.ask(&format!("UPDATE tidelock_line SET waiters = '' WHERE name = {key}")).await.unwrap();
+        let id = ClaimId { session: waiter.id, number: 1 };
+        let renewal = waiter.renew(&[(name, vec![id])]).await.unwrap();
+        assert_eq!(renewal.gone, [id]);
+        assert!(!waiter.own_claims.is_waiting());
+    };
+    without_disk(&server, story).await;
+}
+
 /// The last text of a long renewal is refused, or gets no answer in time. The first one has renewed the session, and has
 /// found the claims in rows.
 #[tokio::test]
