@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use tidelock_core::backend::Login;
+use tidelock_core::backend::{Login, MUST_BE_ENCODED};
 use tidelock_core::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2379;
@@ -29,12 +29,17 @@ impl Address {
             (_, Some(rest)) => (rest, true),
             _ => return Err(wrong("the URL must begin with etcd:// or etcds://")),
         };
-        // A password may contain an @ or a /, a host must not.
-        let (user, rest) = match rest.rsplit_once('@') {
-            Some((who, rest)) => (Some(user(who)?), rest),
-            None => (None, rest),
+        let (places, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        // What is before it may be a password, or what is behind it a part of the prefix. If the wrong one were taken, a
+        // password would be shown, or sent to another host.
+        if path.contains('@') {
+            return Err(wrong(MUST_BE_ENCODED));
+        }
+        // A password may contain an @, a host must not.
+        let (user, places) = match places.rsplit_once('@') {
+            Some((who, places)) => (Some(user(who)?), places),
+            None => (None, places),
         };
-        let (places, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let hosts = places.split(',').map(host).collect::<Option<Vec<_>>>();
         let hosts = hosts.ok_or_else(|| wrong("the URL must name its hosts as HOST[:PORT],HOST[:PORT]"))?;
         Ok(Self { hosts, prefix: prefix(path)?, user, has_tls })
@@ -115,7 +120,7 @@ mod tests {
         let user = |password: &str| Some(("u".to_owned(), password.to_owned()));
         assert_eq!(read("etcd://h"), (hosts(&["http://h:2379"]), String::new(), None));
         assert_eq!(read("etcd://h:1,i/a/b/"), (hosts(&["http://h:1", "http://i:2379"]), "a/b/".into(), None));
-        assert_eq!(read("etcd://u:p@s/s@h:1"), (hosts(&["http://h:1"]), String::new(), user("p@s/s")));
+        assert_eq!(read("etcd://u:p@s@h:1/a"), (hosts(&["http://h:1"]), "a/".into(), user("p@s")));
         assert_eq!(read("etcd://[::1]:7,[::2]").0, hosts(&["http://[::1]:7", "http://[::2]:2379"]));
     }
 
@@ -124,6 +129,21 @@ mod tests {
         let user = read("etcd://u%C3%A9%3A:p%40s%2Fs%25@h/a").2;
         assert_eq!(user, Some(("ué:".to_owned(), "p@s/s%".to_owned())));
         assert!(Address::parse("etcd://u:100%@h").unwrap_err().to_string().contains("%25"));
+    }
+
+    #[test]
+    fn an_at_behind_the_hosts_sends_no_password_elsewhere() {
+        for url in [
+            "etcd://u:secret@10.0.0.1/team@prod",
+            "etcd://u:secret@10.0.0.1?team@prod",
+            "etcd://u:secret@10.0.0.1#team@prod",
+            "etcd://u:12/secret@h",
+            "etcd://h/team@prod",
+        ] {
+            let error = Address::parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
+            assert!(error.to_string().contains(MUST_BE_ENCODED), "{url}: {error}");
+        }
     }
 
     #[test]
