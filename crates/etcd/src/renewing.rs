@@ -63,16 +63,29 @@ impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         // Core gives up a renewal a little later, and it would count for nothing.
         let late = self.clock.now() + self.link.deadline().min(self.lease.ttl / 3) / 4 * 3;
+        let looked_at = self.some_of(standing);
+        // The list may be long, and its leader slow. A keep-alive that waited for it would not be proved in time.
+        let ((until, absent), own) =
+            tokio::try_join!(self.stay_alive(&looked_at, late), self.own_keys_by(late))?;
+        self.renewed(until, own.as_ref(), absent, standing, late).await
+    }
+
+    /// Keeps the lease alive. Returns until when it lives for all that is proved, and those of these claims that do not
+    /// stand in their slots.
+    async fn stay_alive(
+        self: &Arc<Self>,
+        looked_at: &[(Name, ClaimId)],
+        late: Moment,
+    ) -> Result<(Moment, Vec<Absent>)> {
         let mut pulse = self.pulse.lock().await;
         let Pulse { beat, unproved } = &mut *pulse;
         // A new leader was elected meanwhile: ask again, in its term.
         for _ in 0..3 {
             let sent = self.clock.now();
             let earlier = *unproved;
-            let looked_at = self.some_of(standing);
             let before = async {
                 match earlier {
-                    Some(earlier) => self.prove(earlier, &looked_at).await.map(|(_, absent)| absent),
+                    Some(earlier) => self.prove(earlier, looked_at).await.map(|(_, absent)| absent),
                     None => Ok(Vec::new()),
                 }
             };
@@ -81,46 +94,50 @@ impl OpenSession {
                 *unproved = Some(kept); // this call may end before the proof
                 Ok::<_, Error>(kept)
             };
-            let (kept, own, before) = tokio::join!(
-                self.unless_late(keeping, late),
-                self.unless_late(self.own_keys(), late),
-                self.unless_late(before, late)
-            );
-            // What is not known to be gone stands.
-            let own = match own {
-                Err(error) if !error.can_retry() => return Err(error),
-                own => own.ok(),
-            };
-            let own = own.as_ref();
+            let (kept, before) =
+                tokio::join!(self.unless_late(keeping, late), self.unless_late(before, late));
+            let before = before.unwrap_or_default();
             let kept = match kept {
                 Err(error) if error.can_retry() && self.lease.has_news() => {
-                    return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
+                    return Ok((self.until(), before));
                 }
                 kept => kept?,
             };
             let (now, left) = (self.clock.now(), self.until());
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
-                return self.renewed(left, own, before.unwrap_or_default(), standing, late).await;
+                return Ok((left, before));
             }
-            let proof = self.unless_late(self.prove(kept, &looked_at), late).await;
+            let proof = self.unless_late(self.prove(kept, looked_at), late).await;
             if proof.is_ok() {
                 *unproved = None;
             }
             match proof {
-                Ok((true, absent)) => return self.renewed(self.until(), own, absent, standing, late).await,
-                // An earlier one counts, so this is a renewal all the same.
-                Ok((false, absent)) if self.lease.has_news() => {
-                    return self.renewed(self.until(), own, absent, standing, late).await;
+                // If this one does not count, an earlier one may, so this is a renewal all the same.
+                Ok((is_proved, absent)) if is_proved || self.lease.has_news() => {
+                    return Ok((self.until(), absent));
                 }
                 Err(error) if error.can_retry() && self.lease.has_news() => {
-                    return self.renewed(self.until(), own, before.unwrap_or_default(), standing, late).await;
+                    return Ok((self.until(), before));
                 }
-                Ok((false, _)) => {}
+                Ok(_) => {}
                 Err(error) => return Err(error),
             }
         }
         let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
         Err(Error::new(ErrorKind::Unavailable, wrong))
+    }
+
+    /// The keys on this session's lease. None: they are not known in time, and what is not known to be gone stands. An
+    /// error: it is of a kind that does not pass.
+    async fn own_keys_by(self: &Arc<Self>, late: Moment) -> Result<Option<OwnKeys>> {
+        tokio::select! {
+            biased;
+            own = self.own_keys() => match own {
+                Err(error) if !error.can_retry() => Err(error),
+                own => Ok(own.ok()),
+            },
+            () = Sleep::until(&self.clock, late) => Ok(None),
+        }
     }
 
     /// The answer to that, but nothing that comes late while there is news to tell: core would not hear of it.

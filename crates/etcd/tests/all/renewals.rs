@@ -97,6 +97,33 @@ async fn a_renewal_that_was_given_up_makes_those_behind_it_no_later() {
     caller.session.close().await.unwrap();
 }
 
+/// A namespace may be large, and its leader slow. Without an earlier keep-alive there is no news that could be told.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_list_that_does_not_come_makes_no_renewal_too_late() {
+    let deadline = Duration::from_millis(1500);
+    for proofs_take in [Duration::ZERO, deadline / 2] {
+        let mut middleman = Middleman::before(site::host()).await;
+        let options = site::options("no list in time").command_deadline(deadline);
+        let caller = Caller::open(&Store::open(&middleman.url()).unwrap(), 1, &options).await;
+        let claim = caller.mutex(&name("m"), 1);
+        let place = join(&caller, &claim).await;
+        let Place::Held { until: mut before, .. } = place else { panic!("{place:?}") };
+        let standing = [(claim.name.clone(), vec![claim.id])];
+        middleman.delays(&["/Txn", "/Range"], proofs_take);
+        middleman.stops("/LeaseTimeToLive", WITH_KEYS);
+        for nth in 1..=4 {
+            let renewed = tokio::time::timeout(deadline, caller.session.renew(Shard(0), &standing)).await;
+            let renewed = renewed.unwrap_or_else(|_| panic!("core gives up number {nth}, {proofs_take:?}"));
+            let renewed = renewed.unwrap();
+            assert!(renewed.until > before && renewed.gone.is_empty(), "{renewed:?}");
+            before = renewed.until;
+        }
+        middleman.heals();
+        caller.session.close().await.unwrap();
+    }
+}
+
 /// Core gives up a renewal that waits for the list, when it has proved the keep-alive before.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server: cargo xtask test runs it"]
