@@ -16,6 +16,7 @@ use crate::gathering::revision;
 use crate::line_view::{LineView, Standing};
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::{Looked, Stage, Stands};
+use crate::trouble::Blame;
 
 impl OpenSession {
     /// Looks for these claims of ours.
@@ -58,13 +59,16 @@ impl OpenSession {
     }
 
     /// Whether all of these claims surely wait: they stand where they did, and a claim of another client, which is watched,
-    /// stands ahead. Returns whose that is.
+    /// stands ahead. Returns whose that is. None: the line must be read.
     async fn surely_wait(self: &Arc<Self>, name: &Name, waiting: &[ClaimId]) -> Result<Option<SessionId>> {
         let Some(ahead) = self.own_claims.watched_claim(name) else { return Ok(None) };
         let get = |key: String| TxnOp::get(key, Some(GetOptions::new().with_prefix()));
         let gets = [get(self.keys.claims(name, self.id)), get(self.keys.claim(name, ahead))];
-        let answer = self.link.transact(Txn::new().and_then(gets)).await;
-        let answer = answer.map_err(|failed| self.noted(failed.error))?;
+        let answer = match self.link.transact(Txn::new().and_then(gets)).await {
+            // Older versions refuse every transaction when their database is full. A read of the line is always answered.
+            Err(failed) if failed.blame == Blame::Joins => return Ok(None),
+            answer => answer.map_err(|failed| self.noted(failed.error))?,
+        };
         let (skip, revision) = (self.keys.line(name).len(), revision(&answer));
         let mut views = answer.op_responses().into_iter().filter_map(|part| match part {
             TxnOpResponse::Get(get) => Some(LineView::of(get.kvs(), skip, revision)),

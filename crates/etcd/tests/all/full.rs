@@ -127,6 +127,27 @@ async fn a_server_that_refuses_every_transaction_costs_no_lock() {
     locks.close().await.unwrap();
 }
 
+/// A holder dies while such a server is full, and its lease ends.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_refuses_every_transaction_withholds_no_turn() {
+    let middleman = Middleman::before(site::host()).await;
+    let options = site::options("a turn");
+    let holder = Caller::open(&site::store(), 1, &options).await;
+    let waiter = Caller::open(&Store::open(&middleman.url()).unwrap(), 2, &options).await;
+    let line = name("m");
+    assert!(site::is_held(join(&holder, &holder.mutex(&line, 1)).await));
+    let waiting = waiter.mutex(&line, 1);
+    assert!(!site::is_held(join(&waiter, &waiting).await));
+    middleman.refuses(&["/Txn"], FULL);
+    let sight = waiter.session.look(&line, &[waiting.id]).await.unwrap();
+    assert!(sight.held.is_empty() && sight.gone.is_empty(), "{sight:?}");
+    site::plain().await.lease_revoke(holder.id.get().cast_signed()).await.unwrap();
+    assert!(waiter.heard.turn(&line, waiting.id).await.is_some(), "its watch does not tell");
+    middleman.heals();
+    waiter.session.close().await.unwrap();
+}
+
 /// Writers fill it, and go on trying, while locks are held and given back together.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server: cargo xtask test runs it"]
