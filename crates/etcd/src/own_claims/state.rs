@@ -450,7 +450,8 @@ impl State {
         self.forget_if_empty(name);
     }
 
-    /// Those of these claims that were ours, stood there, and were not leaving: somebody else took them out.
+    /// Those of these claims that were ours, stood there, and were not leaving: somebody else took them out. One that the
+    /// view shows at a later place has moved there.
     pub(super) fn gone(&mut self, name: &Name, left: Vec<(ClaimId, u64)>) -> Vec<ClaimId> {
         let mut gone = Vec::new();
         let session = self.session;
@@ -458,7 +459,7 @@ impl State {
             let stood = |own: &Own| {
                 !own.is_leaving && matches!(own.stage, Stage::Stands(stands) if stands.order == order)
             };
-            if self.claims.get(&id.number).is_some_and(stood) {
+            if self.claims.get(&id.number).is_some_and(stood) && !self.has_moved(name, id, order) {
                 self.waits_no_more(name, id.number);
                 self.claims.remove(&id.number);
                 if let Some(line) = self.lines.get_mut(name) {
@@ -469,6 +470,22 @@ impl State {
         }
         self.has_idle |= !gone.is_empty();
         gone
+    }
+
+    /// Whether this claim, which waited at that place, stands at a later one: a move of it got no answer, and has arrived.
+    /// If so, it stands there from now on.
+    fn has_moved(&mut self, name: &Name, id: ClaimId, from: u64) -> bool {
+        let is_at = |state: &Self, place| state.claims.get(&id.number).is_some_and(|own| own.is_at(place));
+        let to = self.copy(name).and_then(|copy| copy.view.place(id)).filter(|to| *to > from);
+        let Some((to, token)) = to.and_then(|to| Some((to, Token::from_order(to)?))) else { return false };
+        if !is_at(self, from) {
+            return false;
+        }
+        if let Some(line) = self.lines.get_mut(name) {
+            line.places.remove(&from);
+        }
+        self.stands_at(name, id.number, to, token);
+        is_at(self, to)
     }
 
     pub(super) fn waits_no_more(&mut self, name: &Name, number: u64) {

@@ -466,6 +466,48 @@ fn a_permit_that_is_given_back_leaves_a_late_list_as_it_is() {
     assert!(own.state().copy(&name).unwrap().departed.is_empty(), "its event shows what was changed before");
 }
 
+fn place_of(own: &OwnClaims, id: ClaimId) -> Option<u64> {
+    match own.stage(id)? {
+        Stage::Stands(stands) => Some(stands.order),
+        _ => None,
+    }
+}
+
+/// A line whose two permits are held by others, and a claim of ours behind them.
+fn full_line(revision: i64, behind: Option<(ClaimId, u64)>) -> LineView {
+    let all = [(id(2, 1), 5), (id(2, 2), 6)].into_iter().chain(behind);
+    LineView::with(revision, all.map(|(id, order)| (id, permit(id), order)))
+}
+
+/// A move of it got no answer. The join is asked again and reads the line before the move arrives, and its answer comes
+/// after what the watch tells.
+#[test]
+fn a_claim_that_has_moved_is_not_gone_although_an_older_answer_tells_its_old_place() {
+    let (own, name) = own();
+    let moving = id(1, 1);
+    join_for_permit(&own, &name, moving, 10);
+    let with = |at: i64| full_line(at, Some((moving, at.unsigned_abs())));
+    drop(own.saw(&name, &with(10), 0));
+    assert!(own.moves(&name, moving));
+    drop(own.saw(&name, &with(50), 0));
+    let news = own.stands(&name, moving, 10, Token::from_order(10).unwrap());
+    assert_eq!((news.gone, place_of(&own, moving)), (vec![], Some(50)));
+}
+
+/// The same, and the answer comes before.
+#[test]
+fn a_claim_is_not_gone_when_an_earlier_move_of_it_arrives() {
+    let (own, name) = own();
+    let moving = id(1, 1);
+    join_for_permit(&own, &name, moving, 10);
+    let with = |at: i64| full_line(at, Some((moving, at.unsigned_abs())));
+    drop(own.saw(&name, &with(10), 0));
+    let news = own.saw(&name, &with(50), 0);
+    assert_eq!((news.gone, place_of(&own, moving)), (vec![], Some(50)));
+    let news = own.saw(&name, &full_line(60, None), 0);
+    assert_eq!(news.gone, [moving], "it was evicted there");
+}
+
 /// The first join of a claim got no answer, the second one made it, and its key was deleted by hand.
 #[test]
 fn a_claim_that_is_gone_may_still_come() {
