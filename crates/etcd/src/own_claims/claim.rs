@@ -52,6 +52,9 @@ impl Own {
     }
 
     pub(super) fn stands_at(&mut self, order: u64, token: Token) {
+        if matches!(self.stage, Stage::Stands(stands) if stands.order > order) {
+            return; // an older answer: a claim that moves gets a later place
+        }
         if order <= self.evicted.unsigned_abs() {
             self.stage = Stage::Nowhere; // the news of its eviction came before the answer to its join
             return;

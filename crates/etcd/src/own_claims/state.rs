@@ -344,11 +344,9 @@ impl State {
     pub(super) fn stands_at(&mut self, name: &Name, number: u64, order: u64, token: Token) {
         let Some(own) = self.claims.get_mut(&number) else { return };
         own.stands_at(order, token);
-        if own.stage == Stage::Nowhere {
-            return self.waits_no_more(name, number);
-        }
+        let Stage::Stands(stands) = own.stage else { return self.waits_no_more(name, number) };
         if let Some(line) = self.lines.get_mut(name).filter(|line| line.waiting.contains(&number)) {
-            line.places.insert(order, number);
+            line.places.insert(stands.order, number);
         }
     }
 

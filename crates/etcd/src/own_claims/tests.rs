@@ -508,6 +508,21 @@ fn a_claim_is_not_gone_when_an_earlier_move_of_it_arrives() {
     assert_eq!(news.gone, [moving], "it was evicted there");
 }
 
+/// The move is answered late, but before the join that was asked again, which has read the line earlier.
+#[test]
+fn an_older_answer_takes_no_turn_back() {
+    let (own, name) = own();
+    let moving = id(1, 1);
+    join_for_permit(&own, &name, moving, 10);
+    drop(own.saw(&name, &full_line(10, Some((moving, 10))), 0));
+    assert!(own.moves(&name, moving) && own.may_be_sent(moving));
+    drop(own.is_answered(&name, moving, Some((50, Token::from_order(50).unwrap())), true));
+    assert!(own.hold(&name, moving, 50).is_some());
+    drop(own.stands(&name, moving, 10, Token::from_order(10).unwrap()));
+    let stage = own.stage(moving);
+    assert!(matches!(stage, Some(Stage::Stands(Stands { order: 50, is_held: true, .. }))), "{stage:?}");
+}
+
 /// The first join of a claim got no answer, the second one made it, and its key was deleted by hand.
 #[test]
 fn a_claim_that_is_gone_may_still_come() {
