@@ -299,6 +299,11 @@ impl Led {
         self.stands() && self.claim.as_ref().is_some_and(|entry| entry.stage() != Some(Stage::Held))
     }
 
+    /// Whether its claim is lost, and it has not come for another one.
+    pub(super) fn is_without_claim(&self) -> bool {
+        self.claim.as_ref().is_some_and(|entry| entry.loss().is_some())
+    }
+
     /// Whether its claim was given up for it, before it heard of an answer: it is not polled.
     pub(super) fn is_abandoned(&self) -> bool {
         !self.is_answered && self.claim.as_ref().is_some_and(|entry| entry.loss() == Some(Loss::Deadline))

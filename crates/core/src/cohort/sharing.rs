@@ -49,11 +49,12 @@ impl Cohort<News> {
             Some(_) => !(reads && line.share.is_some()),
             None => {
                 let is_behind = line.led.reads.is_some_and(|leader_reads| !(leader_reads && reads));
-                // After an outage nobody knows, and the store has to be asked.
+                // After an outage nobody knows, and the store has to be asked. It is the same with a leader whose claim is
+                // lost: it may not be polled, and then it does not stand in line for a long time.
                 is_behind
                     && line.has_to_wait(0)
                     && line.led.neglected_since.is_none()
-                    && !line.led.is_abandoned()
+                    && !line.led.is_without_claim()
             }
         }
     }

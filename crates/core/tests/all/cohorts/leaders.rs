@@ -164,6 +164,53 @@ async fn a_leader_that_nobody_polls_refuses_no_try_while_the_lock_is_free() -> D
     Ok(())
 }
 
+/// How the claim of a leader ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    WithItsSession,
+    ByAnOperator,
+    ByMaxHold,
+}
+
+#[tokio::test]
+async fn a_leader_that_nobody_polls_refuses_no_try_however_its_claim_was_lost() -> Done {
+    for end in [End::WithItsSession, End::ByAnOperator, End::ByMaxHold] {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let (deadline, max_hold) = (options().command_deadline, options().command_deadline * 2);
+        let locks = store.connect(options().label("ours").max_hold(max_hold)).await?;
+        let mutex = locks.mutex("m")?;
+        let held = mutex.lock().await?;
+        let mut leads = std::pin::pin!(mutex.lock());
+        assert!(once(leads.as_mut()).await.is_none());
+        pass(&clock, LINGER * 2).await;
+        if let End::ByMaxHold = end {
+            assert!(once(leads.as_mut()).await.is_none(), "the other one holds");
+        }
+        pass(&clock, deadline).await; // nobody else waits, so the bell is put away
+        store.faults().delay(LINGER);
+        assert!(once(leads.as_mut()).await.is_none());
+        pass(&clock, LINGER / 2).await;
+        assert!(once(leads.as_mut()).await.is_none(), "its request has just arrived");
+        store.faults().heal();
+        let place = locks.inspect("m").await?.claims[1].id;
+        if let End::ByAnOperator = end {
+            assert!(locks.evict("m", place).await?);
+        }
+        held.release().await?.confirmed()?;
+        match end {
+            End::WithItsSession => assert_eq!(store.faults().lose_sessions_of("ours"), 1),
+            End::ByAnOperator => {}
+            End::ByMaxHold => pass(&clock, max_hold).await,
+        }
+        pass(&clock, LINGER).await;
+        let tried = mutex.try_lock().await?;
+        let tried = tried.unwrap_or_else(|| panic!("its claim was lost: {end:?}, and nobody holds it"));
+        tried.release().await?.confirmed()?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn whoever_comes_to_lead_after_one_that_was_given_up_has_time_to_begin() -> Done {
     let clock = Clock::manual();
