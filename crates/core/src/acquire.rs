@@ -137,8 +137,8 @@ impl Client {
             let waits = &mut lead.leading().waits; // put back also if this is given up
             self.stand_in_line(want, Patience::Wait, by, waits, Some(&behind), &mut retries).await
         };
-        if retries.had_absences() {
-            behind.asks_anew(Moment::START);
+        if let Some(back) = retries.back_at {
+            behind.heard_nothing_before(back);
         }
         match stood {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
@@ -147,8 +147,10 @@ impl Client {
                 // Otherwise it has given up early, and the next one has more patience.
                 let is_own = error.kind() == ErrorKind::Lost; // it was polled too late, and others may not be
                 if !is_own && retries.had_time(by, self.options()) {
-                    // Another request would be answered alike, or another silence is as long.
-                    lead.fails(&error, if error.can_retry() { clock.now() - longest } else { began });
+                    match error.can_retry() {
+                        true => lead.fails_in_silence(&error, clock.now() - longest), // another silence is as long
+                        false => lead.fails(&error, began), // another request would be answered alike
+                    }
                 }
                 Err(error)
             }

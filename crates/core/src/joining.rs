@@ -216,7 +216,7 @@ impl<'a> Join<'a> {
                 Some(Ok(Answer { answer: Err(error), .. })) => error,
                 Some(Err(gone)) => {
                     if self.has_news.load(Ordering::Acquire) {
-                        retries.was_away(); // the store may have answered long ago
+                        retries.was_away(clock.now()); // the store may have answered long ago
                     }
                     return Ok(gone);
                 }

@@ -19,6 +19,8 @@ pub(crate) struct Retries {
     pause: Option<Duration>,
     pub(crate) trouble: Option<Error>,
     absences: u32,
+    /// When the user came back from the last of them.
+    pub(crate) back_at: Option<Moment>,
     /// How many passes of a hold `max_hold` had ended in a row before this acquire came to lead.
     pub(crate) outlived: u32,
     /// Until when a session may be opened, if that has no deadline of its own.
@@ -44,11 +46,6 @@ impl Retries {
     /// Whether others are known to be ahead, and the store has been silent since, and no more than that.
     pub(crate) fn know_of_others(&self) -> bool {
         self.is_behind && self.trouble.is_none()
-    }
-
-    /// Whether the user was away for longer than a command may take.
-    pub(crate) fn had_absences(&self) -> bool {
-        self.absences > 0
     }
 
     /// Tells a caller with its own time limit whether others are known to be ahead.
@@ -106,7 +103,7 @@ impl Retries {
     /// the store.
     pub(crate) fn excuse(&mut self, late: Duration, live: &LiveSession) {
         if late >= live.claim_deadline() && self.absences < MOST_ABSENCES {
-            self.was_away();
+            self.was_away(live.clock.now());
         } else if let Some(give_up) = &mut self.give_up {
             *give_up = *give_up + late;
         }
@@ -114,10 +111,11 @@ impl Retries {
 
     /// The user was away for longer than a command may take, or while the store may have answered. Nobody knows since
     /// when, so the store gets its full time again.
-    pub(crate) fn was_away(&mut self) {
+    pub(crate) fn was_away(&mut self, back: Moment) {
         if self.absences < MOST_ABSENCES {
             let trouble = self.trouble.take();
-            *self = Self { trouble, absences: self.absences + 1, ..Self::default() };
+            let (absences, back_at) = (self.absences + 1, Some(back));
+            *self = Self { trouble, absences, back_at, ..Self::default() };
         }
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct Line<N> {
     pub(super) led: Led,
     /// Since when the store has not answered to those that lead. [`Moment::START`] if it has.
     silent_since: Moment,
+    /// A silence before that says nothing of the store: a session was being opened, or who led was away.
+    counts_from: Moment,
     /// While the store is silent, those that lead have until then, whatever is left of their own time.
     grace_until: Moment,
     /// How often the store has answered to one that leads.
@@ -83,6 +85,8 @@ pub(super) trait Rings: Send + Sync {
 pub(super) struct Led {
     /// Whether it wants to read only, if it has waited here. The store may not know of it yet.
     pub(super) reads: Option<bool>,
+    /// It awaits a session, if it is polled.
+    awaits_session: bool,
     /// Its claim.
     claim: Option<Arc<Entry>>,
     /// The store has answered that this waits or holds.
@@ -135,6 +139,7 @@ impl<N> Cohort<N> {
             share: None,
             led: Led::default(),
             silent_since: Moment::START,
+            counts_from: Moment::START,
             grace_until: Moment::START,
             answers: 0,
             stale: 0,
@@ -216,6 +221,11 @@ impl<N> Cohort<N> {
         std::mem::replace(&mut line.waiting, stay)
     }
 
+    /// Whether a silence since then says something of the store.
+    pub(super) fn counts_since(&self, since: Moment) -> bool {
+        self.line.lock().counts_from <= since
+    }
+
     /// What one that is about to lead has heard of the store.
     pub(super) fn heard_by(&self, waiter: &Waiter<N>) -> Heard {
         let line = self.line.lock();
@@ -223,7 +233,7 @@ impl<N> Cohort<N> {
         if line.has_to_wait(waiter.answers) {
             if is_silent { Heard::WaitAndNothingSince(line.silent_since) } else { Heard::Wait }
         } else if line.answers == waiter.answers && waiter.since != Moment::START {
-            Heard::NothingSince(waiter.since)
+            Heard::NothingSince(waiter.since.max(line.counts_from))
         } else if is_silent {
             Heard::NothingSince(line.silent_since) // it came while the store answered
         } else {
@@ -234,16 +244,27 @@ impl<N> Cohort<N> {
     /// Who leads in this turn asks the store now, and nobody has an answer.
     pub(super) fn is_silent_from(&self, turn: u64, now: Moment) {
         let mut line = self.line.lock();
-        if line.turn == turn && line.silent_since == Moment::START {
-            line.silent_since = now;
+        if line.turn == turn {
+            line.led.awaits_session = true;
+            if line.silent_since == Moment::START {
+                line.silent_since = now;
+            }
         }
     }
 
-    /// The silence counts from this moment, whatever was before.
-    pub(super) fn is_silent_since(&self, turn: u64, since: Moment) {
+    /// A session is open since then, and it counts from this moment whether the store is silent.
+    pub(super) fn is_open_since(&self, turn: u64, since: Moment) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            line.silent_since = since;
+            (line.silent_since, line.counts_from) = (since, since);
+        }
+    }
+
+    /// Who leads in this turn was away, and came `back` then.
+    pub(super) fn was_away(&self, turn: u64, back: Moment) {
+        let mut line = self.line.lock();
+        if line.turn == turn {
+            line.takes_silence_back(back);
         }
     }
 
@@ -258,6 +279,7 @@ impl<N> Cohort<N> {
             }
             std::mem::swap(&mut line.led.claim, &mut claim); // so that one before it is dropped without the lock
             (line.led.is_answered, line.led.neglected_since) = (is_answered, None);
+            line.led.awaits_session = false;
         }
     }
 
@@ -350,9 +372,15 @@ impl<N> Line<N> {
         let since = *self.led.neglected_since.get_or_insert(now);
         let is_neglected = self.led.is_abandoned() || now >= since + patience;
         if is_neglected {
-            self.silent_since = Moment::START; // who was not there has heard no silence
+            // Who was not there has heard no silence. Who awaits a session may be there.
+            self.takes_silence_back(if self.led.awaits_session { Moment::START } else { now });
         }
         is_neglected
+    }
+
+    /// The silence before `until` says nothing of the store.
+    fn takes_silence_back(&mut self, until: Moment) {
+        (self.silent_since, self.counts_from) = (Moment::START, self.counts_from.max(until));
     }
 
     fn is_answered(&mut self) {

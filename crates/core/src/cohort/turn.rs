@@ -67,10 +67,14 @@ impl Behind {
         self.cohort.is_silent_from(self.turn, now);
     }
 
-    /// The silence before `since` says nothing of the store: it has begun to answer, or who leads was away.
-    /// [`Moment::START`]: no silence does.
+    /// A session is open since then: the store has begun to answer, and is asked anew.
     pub(crate) fn asks_anew(&self, since: Moment) {
-        self.cohort.is_silent_since(self.turn, since);
+        self.cohort.is_open_since(self.turn, since);
+    }
+
+    /// Who leads was away, and came `back` then: the silence before says nothing of the store.
+    pub(crate) fn heard_nothing_before(&self, back: Moment) {
+        self.cohort.was_away(self.turn, back);
     }
 
     /// The store is about to be asked for this claim.
@@ -125,6 +129,14 @@ impl Lead {
         }
         let give_up = (since + longest).max(self.cohort.grace(now, longest / LEAST_PART));
         Retries::until(give_up, give_up.max(since + options.connect_deadline), self.is_behind)
+    }
+
+    /// The store has said nothing since then. That is told to the others as [`Lead::fails`] does, unless it was for another
+    /// reason.
+    pub(crate) fn fails_in_silence(self, error: &Error, since: Moment) {
+        if self.cohort.counts_since(since) {
+            self.fails(error, since);
+        }
     }
 
     /// The store has not served it. Those that have waited for a word of the store since then hear the same; of the

@@ -238,6 +238,29 @@ async fn whoever_comes_to_lead_after_one_that_was_given_up_has_time_to_begin() -
     granted(last).await.release().await?.confirmed()
 }
 
+/// The store answers more slowly than within a quarter of that time.
+#[tokio::test]
+async fn whoever_leads_after_one_that_nobody_polls_has_the_full_time_of_a_command() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+    let locks = store.connect(options()).await?;
+    store.faults().delay(deadline * 2 / 5);
+    let mutex = locks.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    pass(&clock, step).await;
+    let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+    for _ in 0..50 {
+        pass(&clock, step).await;
+    }
+    store.faults().heal();
+    assert!(next.is_finished(), "the store has answered to the next one");
+    granted(next).await.release().await?.confirmed()?;
+    pass(&clock, deadline).await; // so the last one has its answer
+    granted(last).await.release().await?.confirmed()
+}
+
 #[tokio::test]
 async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
     let clock = Clock::manual();

@@ -11,7 +11,7 @@ use tidelock_core::prelude::*;
 use tidelock_core::{Error, ErrorKind};
 use tidelock_memory::{Clock, Store};
 
-use super::asking::{Done, LINGER, asks, granted, options};
+use super::asking::{Done, LINGER, asks, granted, once, options};
 use super::time::pass;
 use crate::condition::until;
 use crate::layered;
@@ -79,6 +79,34 @@ async fn a_join_that_was_lost_with_its_task_is_sent_again_by_whoever_leads_next(
     granted(next).await.release().await?.confirmed()?;
     until_empty(&scene.locks, "m").await;
     Ok(())
+}
+
+/// The store was silent to a leader that was away, and answers more slowly than within a quarter of the time of a command.
+#[tokio::test]
+async fn who_leads_after_one_that_was_away_has_the_full_time_of_a_command() -> Done {
+    let (clock, joins) = (Clock::manual(), Arc::<Joins>::default());
+    let store = Store::with_clock(&clock);
+    let locks = layered::attach(&store, joins.clone(), options())?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // opens the session
+    let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+    joins.0.store(IS_LOST, Ordering::Relaxed);
+    let mutex = locks.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock_within(deadline * 2 + step * 2));
+    assert!(once(leads.as_mut()).await.is_none());
+    for _ in 0..3 {
+        pass(&clock, step).await; // so the bell rings twice only after the leader has come back
+    }
+    let next = asks(&locks, "m").await;
+    pass(&clock, deadline * 2 - step * 2).await;
+    store.faults().delay(deadline * 2 / 5);
+    assert!(once(leads.as_mut()).await.is_none(), "it was away for too long, and asks again");
+    pass(&clock, step).await;
+    assert!(leads.await.is_err(), "its patience has ended");
+    for _ in 0..12 {
+        pass(&clock, step).await;
+    }
+    store.faults().heal();
+    granted(next).await.release().await?.confirmed()
 }
 
 #[tokio::test]

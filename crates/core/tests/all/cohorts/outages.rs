@@ -249,6 +249,59 @@ async fn a_crowd_outlasts_an_opening(steps: u32) -> Done {
     locks.close().await
 }
 
+/// The bell passes leaders meanwhile, although they are polled.
+#[tokio::test]
+async fn while_the_opening_of_a_session_hangs_those_behind_try_hardly_longer_than_alone() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+    let locks = layered::attach(&store, gate.clone(), options())?;
+    gate.is_shut.send_replace(true);
+    let leader = asks(&locks, "m").await;
+    until("a session is being opened", async || gate.opens.load(Ordering::Relaxed) > 0).await;
+    pass(&clock, step).await;
+    let behind = [asks(&locks, "m").await, asks(&locks, "m").await];
+    let began = clock.now();
+    while !behind.iter().all(JoinHandle::is_finished) {
+        pass(&clock, step).await;
+        let waited = clock.now().since(began);
+        assert!(waited <= options().connect_deadline + deadline / 4, "nothing heard after {waited:?}");
+    }
+    for asking in behind.into_iter().chain([leader]) {
+        asking.await.expect("no panic").expect_err("no session is open");
+    }
+    Ok(())
+}
+
+/// Its patience began while the session was being opened, and the store answers more slowly than within a quarter of the
+/// time of a command.
+#[tokio::test]
+async fn who_leads_once_a_session_is_open_has_the_full_time_of_a_command() -> Done {
+    let (clock, gate) = (Clock::manual(), Gate::new());
+    let store = Store::with_clock(&clock);
+    let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+    let locks = layered::attach(&store, gate.clone(), options())?;
+    gate.is_shut.send_replace(true);
+    let mutex = locks.mutex("m")?;
+    let leader = tokio::spawn(async move { mutex.lock_within(deadline * 2 + step).await });
+    until("a session is being opened", async || gate.opens.load(Ordering::Relaxed) > 0).await;
+    pass(&clock, step).await;
+    let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+    pass(&clock, deadline * 2 - step * 9).await;
+    store.faults().delay(step * 8);
+    gate.is_shut.send_replace(false);
+    for _ in 0..18 {
+        pass(&clock, step).await;
+    }
+    assert!(leader.await.expect("no panic").is_err(), "its patience has ended");
+    store.faults().heal();
+    assert!(next.is_finished(), "the store has answered to the next one");
+    granted(next).await.release().await?.confirmed()?;
+    pass(&clock, deadline).await; // so the last one has its answer
+    granted(last).await.release().await?.confirmed()?;
+    locks.close().await
+}
+
 /// The store has said that it was taken, to one whose claim is gone.
 #[tokio::test]
 async fn a_try_asks_the_store_when_the_place_of_all_was_lost() -> Done {
