@@ -62,7 +62,9 @@ pub(super) struct Line<N> {
     grace_until: Moment,
     /// How often the store has answered to one that leads.
     answers: u64,
-    /// How many of those answers came before a claim that stood in line was lost: they say no more that anybody has to
+    /// The claim that the last answer was about.
+    answered: Option<Arc<Entry>>,
+    /// How many of those answers came before such a claim, or its session, was lost: they say no more that anybody has to
     /// wait.
     stale: u64,
 }
@@ -142,6 +144,7 @@ impl<N> Cohort<N> {
             counts_from: Moment::START,
             grace_until: Moment::START,
             answers: 0,
+            answered: None,
             stale: 0,
         };
         Arc::new(Self {
@@ -271,15 +274,16 @@ impl<N> Cohort<N> {
     /// Who leads in this turn has this claim, and the store has it in line if `is_answered`.
     pub(super) fn is_led_with(&self, turn: u64, claim: &Arc<Entry>, is_answered: bool) {
         let mut claim = Some(claim.clone());
+        let _before; // dropped without the lock, as the claim that is swapped out
         let mut line = self.line.lock();
         if line.turn == turn {
             line.note_loss();
-            if is_answered {
-                line.is_answered();
-            }
-            std::mem::swap(&mut line.led.claim, &mut claim); // so that one before it is dropped without the lock
-            (line.led.is_answered, line.led.neglected_since) = (is_answered, None);
+            std::mem::swap(&mut line.led.claim, &mut claim);
+            (line.led.is_answered, line.led.neglected_since) = (false, None);
             line.led.awaits_session = false;
+            if is_answered {
+                _before = line.is_answered();
+            }
         }
     }
 
@@ -300,10 +304,10 @@ impl<N> Cohort<N> {
 
     /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
     pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, ends: Moment, share: Option<Share>) {
+        let _before; // dropped without the lock
         let mut line = self.line.lock();
         if line.turn == turn {
-            line.is_answered();
-            line.led.is_answered = true;
+            _before = line.is_answered();
             let ends = share.is_none().then_some(ends);
             (line.held, line.ends, line.share) = (Some(claim), ends, share);
         }
@@ -331,11 +335,9 @@ impl Led {
         !self.is_answered && self.claim.as_ref().is_some_and(|entry| entry.loss() == Some(Loss::Deadline))
     }
 
-    /// Whether its claim stood there and was lost, and with it the place of all. One that was given back, or held for too
-    /// long, had its turn.
-    pub(super) fn has_lost_its_place(&self) -> bool {
-        let is_lost = |loss| !matches!(loss, Loss::Left | Loss::MaxHold);
-        self.is_answered && self.claim.as_ref().and_then(|entry| entry.loss()).is_some_and(is_lost)
+    /// Whether its session is lost, and with it all claims of this client.
+    fn has_lost_its_session(&self) -> bool {
+        self.claim.as_ref().is_some_and(|entry| entry.loss() == Some(Loss::SessionOver))
     }
 }
 
@@ -350,7 +352,15 @@ impl<N> Line<N> {
 
     /// Whether the store has said, since so many answers, that others are ahead, and their place was not lost since.
     pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
-        self.answers > answers_before.max(self.stale) && !self.led.has_lost_its_place()
+        self.answers > answers_before.max(self.stale) && !self.has_lost_its_place()
+    }
+
+    /// Whether the claim that the last answer was about is lost, or the session of the one that leads, and with it the place
+    /// of all. A claim that was given back, or held for too long, had its turn.
+    pub(super) fn has_lost_its_place(&self) -> bool {
+        let is_lost = |loss| !matches!(loss, Loss::Left | Loss::MaxHold);
+        self.led.has_lost_its_session()
+            || self.answered.as_ref().and_then(|entry| entry.loss()).is_some_and(is_lost)
     }
 
     /// Whether it is known of the one that leads whether it stands in the store's line: it does, or did not at a look.
@@ -383,14 +393,18 @@ impl<N> Line<N> {
         (self.silent_since, self.counts_from) = (Moment::START, self.counts_from.max(until));
     }
 
-    fn is_answered(&mut self) {
+    /// The claim of the one that leads waits or holds. Returns what is to be dropped without the lock.
+    fn is_answered(&mut self) -> Option<Arc<Entry>> {
+        self.note_loss();
         self.answers += 1;
         (self.silent_since, self.grace_until) = (Moment::START, Moment::START);
+        self.led.is_answered = true;
+        std::mem::replace(&mut self.answered, self.led.claim.clone())
     }
 
-    /// The claim of the one that leads is about to be forgotten.
+    /// A claim is about to be forgotten.
     fn note_loss(&mut self) {
-        if self.led.has_lost_its_place() {
+        if self.has_lost_its_place() {
             self.stale = self.answers;
         }
     }

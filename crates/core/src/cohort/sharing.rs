@@ -23,9 +23,9 @@ impl Cohort<News> {
                 Entered::Shares(Baton::of_share(self.clone(), line.turn, used, grant, ends))
             }
             None => {
-                let (turn, ended) = line.begin_turn();
+                let has_to_wait = !reads && !line.has_lost_its_place(); // others still read
+                let (turn, _ended) = line.begin_turn();
                 drop(line);
-                let has_to_wait = !reads && !ended.has_lost_its_place(); // others still read
                 let heard = if has_to_wait { Heard::Wait } else { Heard::Nothing };
                 Entered::Leads(Lead::of(self.clone(), turn, heard))
             }

@@ -179,6 +179,49 @@ async fn who_has_waited_behind_a_claim_that_is_lost_hears_an_error() -> Done {
     Ok(())
 }
 
+/// Their session is lost before the store has answered to the one that leads.
+#[tokio::test]
+async fn who_has_waited_behind_a_hold_before_a_leader_without_an_answer_hears_an_error() -> Done {
+    for is_given_back in [false, true] {
+        let gate = Gate::new();
+        let scene = Scene::with(gate.clone())?;
+        let held = scene.locks.mutex("m")?.lock().await?;
+        let leads = asks(&scene.locks, "m").await;
+        let behind = scene.locks_within(PATIENCE).await;
+        scene.next_one_leads().await;
+        let held = (!is_given_back).then_some(held); // otherwise it is dropped
+        gate.shut_after_loss(&scene.store, "ours").await;
+        scene.half_a_round_trip().await;
+        let error = behind.await.expect("no panic").expect_err("nobody knows who is ahead");
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        scene.store.faults().heal();
+        gate.is_shut.send_replace(false);
+        granted(leads).await.release().await?.confirmed()?;
+        drop(held);
+        scene.locks.close().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_has_waited_behind_a_hold_that_is_lost_hears_an_error_also_if_nobody_polls_who_leads() -> Done {
+    let scene = Scene::new()?;
+    let mutex = scene.locks.mutex("m")?;
+    let held = mutex.lock().await?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    let behind = scene.locks_within(PATIENCE).await;
+    pass(&scene.clock, LINGER).await; // it leads, and does not know that
+    assert_eq!(scene.store.faults().lose_sessions_of("ours"), 1);
+    scene.half_a_round_trip().await;
+    assert_eq!(held.state(), State::Lost);
+    let error = behind.await.expect("no panic").expect_err("nobody knows who is ahead");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    let tried = mutex.try_lock().await?.expect("nobody holds it");
+    tried.release().await?.confirmed()?;
+    leads.await?.release().await?.confirmed()
+}
+
 #[tokio::test]
 async fn who_has_waited_behind_a_leader_whose_place_is_lost_hears_an_error() -> Done {
     let scene = Scene::new()?;
