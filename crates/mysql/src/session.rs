@@ -17,8 +17,6 @@ use crate::sql::{self, id as number, put};
 
 /// The pause until a close is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The part of its time that a close cleans up for others in, when its own session has ended.
-const CLEANS: u32 = 4;
 
 /// A session, and the task that hears of its grants.
 #[derive(Debug)]
@@ -49,8 +47,8 @@ impl MySqlSession {
         let session = &self.session;
         // All at once: there may be thousands, and they share their transactions.
         let leaving = session.own_claims.unconfirmed().into_iter();
-        try_join_all(leaving.map(|(id, name)| session.gather(&name, Action::Leave { id, how: Leave::Done })))
-            .await?;
+        let leaving = leaving.map(|(id, name)| session.gather(&name, Action::Leave { id, how: Leave::Done }));
+        try_join_all(leaving).await?;
         session.leave_transactions().await?;
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
@@ -166,9 +164,10 @@ impl Session for MySqlSession {
         session.own_claims.waits_for_no_transaction();
         session.ending.notify_one();
         session.lanes.give_up_others();
-        // What is not done by then goes on, and the end is confirmed all the same.
-        let cleaning = session.runtime.spawn(session.clone().clean_up());
-        let _ = tokio::time::timeout(session.within / CLEANS, cleaning).await;
         Ok(())
+    }
+
+    async fn clean_up(&self) {
+        self.session.clean_up().await;
     }
 }

@@ -44,7 +44,7 @@ impl OpenSession {
 
     /// Behind the end of the session, which nothing here needs: what was begun to tidy, and what dead clients have left
     /// elsewhere.
-    pub(crate) async fn clean_up(self: Arc<Self>) {
+    pub(crate) async fn clean_up(self: &Arc<Self>) {
         self.all_tidied().await;
         self.sweep_for_the_last_time().await;
         for link in [&self.lanes.keepers.link, &self.looks, &self.beats, &self.bell] {

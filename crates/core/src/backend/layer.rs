@@ -204,4 +204,8 @@ impl Session for LayeredSession {
     async fn close(&self) -> Result<()> {
         self.layer.close(&self.inner).await
     }
+
+    async fn clean_up(&self) {
+        self.inner.clean_up().await;
+    }
 }

@@ -192,6 +192,10 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Ends the session: all of its claims leave. Core may ask again after an error, and give up a call half-way.
     async fn close(&self) -> Result<()>;
+
+    /// Cleans up for others behind the end of the session, if the store needs that. Core calls it after a confirmed
+    /// [`Session::close`], gives it what is left of the time, and does not ask what became of it.
+    async fn clean_up(&self) {}
 }
 
 /// What a backend tells core unasked. Every signal is a hint: losing all of them costs only time.

@@ -46,6 +46,9 @@ impl Keeper {
         while let Some(done) = self.tasks.try_join_next() {
             self.note_leave(done); // confirmed while the session was being ended
         }
+        if matches!(ended, Some(Ok(()))) {
+            by.of(&clock, session.clean_up()).await;
+        }
         for entry in leaving.into_iter().filter(|entry| self.registry.knows(entry.claim.id)) {
             self.leaving.insert(entry.claim.id, entry);
         }

@@ -86,7 +86,7 @@ async fn a_close_ends_its_session_before_it_cleans_up_for_others() {
     let guard = comes.semaphore("pool", 4).unwrap().try_acquire(1).await.unwrap().unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
     proxy.delay(Way::There, Duration::from_millis(60));
-    comes.close().await.unwrap();
+    comes.close_within(Duration::from_millis(700)).await.unwrap();
     let ended = format!("SELECT id FROM {}.tidelock_session WHERE label = 'comes'", alone.database);
     assert!(run(&ended).await.is_empty(), "its session is over");
     proxy.cut();
@@ -109,6 +109,7 @@ async fn who_sweeps_once_and_closes_leaves_nothing_of_the_dead() {
     sweeps.session.leave(&at, sweeps.claim(1), Leave::Done).await.unwrap();
     sweeps.session.renew(Shard(0), &[]).await.unwrap(); // begins a sweep
     sweeps.session.close().await.unwrap();
+    sweeps.session.clean_up().await;
     alone.ends("what swept once").await;
 }
 
