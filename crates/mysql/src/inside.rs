@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, Connection as _, Either, MySql, Transaction};
 use tidelock_core::backend::{Leave, Moment, Sleep, Tied, alone, tie};
@@ -649,7 +649,8 @@ impl OpenSession {
             self.own_claims.is_outside(*number);
             Ok(())
         });
-        try_join_all(left).await.map(drop)
+        // All are awaited: one that is in the queue must not be in it a second time.
+        join_all(left).await.into_iter().collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
 use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 use tokio::task::AbortHandle;
@@ -45,10 +45,11 @@ impl MySqlSession {
     /// Leaves nothing behind. What was done before is not found again.
     async fn end(&self) -> Result<()> {
         let session = &self.session;
-        // All at once: there may be thousands, and they share their transactions.
+        // All at once: there may be thousands, and they share their transactions. All are awaited: if one is refused, the
+        // others are in the queue, and would be in it a second time.
         let leaving = session.own_claims.unconfirmed().into_iter();
         let leaving = leaving.map(|(id, name)| session.gather(&name, Action::Leave { id, how: Leave::Done }));
-        try_join_all(leaving).await?;
+        join_all(leaving).await.into_iter().collect::<Result<Vec<_>>>()?;
         session.leave_transactions().await?;
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
