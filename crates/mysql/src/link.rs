@@ -151,9 +151,14 @@ impl Link {
         self
     }
 
-    /// Another server answers now. All connections of the session that were made before are made anew.
-    pub(crate) fn ends_all_of_before(&self) {
-        self.switchover.happens(self.clock.now());
+    /// Another server answers here now. All other connections of the session that were made before are made anew. This one
+    /// stays: behind an address that leads to several servers by turns, a new one may lead to the server of before.
+    pub(crate) fn ends_all_others(&self) {
+        let now = self.clock.now();
+        if let Some(idle) = self.connection.try_lock().ok().as_mut().and_then(|place| place.as_mut()) {
+            idle.dialed.at = now;
+        }
+        self.switchover.happens(now);
     }
 
     /// One more with the same settings.
@@ -204,6 +209,8 @@ impl Link {
                 return answered.map_err(Said::of);
             }
             match answered {
+                // Another server has answered meanwhile, and what the one of before has done may not be known there.
+                Ok(_) if self.switchover.is_after(dialed.at) => return Err(Said::NoAnswer),
                 Ok(answer) => {
                     *place = Some(self.idle(dialed));
                     return Ok(answer);

@@ -48,7 +48,7 @@ impl OpenSession {
             self.forget_void();
         }
         if WhichServer::of(&answer.rows).is_some_and(|server| self.is_renewed_by_another(server)) {
-            self.beats.ends_all_of_before(); // some may lead to the server of before, and that one may go on writing
+            self.beats.ends_all_others(); // some may lead to the server of before, and that one may go on writing
             self.signals.look_everywhere();
         }
         self.sweep_now_and_then();

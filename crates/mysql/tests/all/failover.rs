@@ -338,6 +338,42 @@ async fn a_switchover_loses_nothing() {
     .await;
 }
 
+/// As behind a proxy that chooses a server for each connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn servers_that_answer_by_turns_get_few_connections() {
+    of_two_servers("tidelock_turns", |pair| async move {
+        let locks = pair.client(&pair.options).await;
+        replicate(&pair.old, &pair.new, &pair.options.label, &pair.options.namespace).await;
+        let (turning, made) = (pair.clone(), pair.switch.made());
+        let turns = tokio::spawn(async move {
+            for turn in made.. {
+                turning.switch.switch_over(place(if turn % 2 == 0 { &turning.new } else { &turning.old }));
+                while turning.switch.made() <= turn {
+                    tokio::time::sleep(Duration::from_micros(200)).await;
+                }
+            }
+        });
+        // The oldest connection of a client is that for its joins, and the next ones are made at once.
+        let others = "SELECT id FROM information_schema.PROCESSLIST WHERE user = 'tidelock_turns' \
+                      AND id > (SELECT MIN(id) FROM information_schema.PROCESSLIST WHERE user = 'tidelock_turns')";
+        for other in run_at(&pair.old, others).await {
+            run_at(&pair.old, &format!("KILL {}", other[0])).await;
+        }
+        let began = Instant::now();
+        while began.elapsed() < TTL {
+            let guard = locks.mutex("stock").unwrap().try_lock().await.unwrap();
+            drop(guard);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let made = pair.switch.made() - made;
+        turns.abort();
+        assert!(made <= 4, "{made} connections in {:?}, for a client with four", began.elapsed());
+        drop(locks);
+    })
+    .await;
+}
+
 /// A name leads to another server now, and the one of before is cut off from it, accepts writes, and is still reached by the
 /// connection for joins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
