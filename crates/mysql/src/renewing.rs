@@ -36,7 +36,11 @@ impl OpenSession {
         self.lives_until(until);
         // Core gives up a renewal a little later, and it would count for nothing.
         let late = sent + self.within.min(self.ttl / 3) / 4 * 3;
-        let is_whole = self.all_read(&more, late, &mut answer.rows).await;
+        let (is_whole, rest) = self.all_read(&more, late).await;
+        if is_whole && !more.is_empty() {
+            answer.rows.retain(|row| row.tag() != b'C'); // they were read again, and some may have left meanwhile
+        }
+        answer.rows.extend(rest);
         self.own_claims.forget(sent);
         if is_whole {
             let found = answer.rows.iter().filter(|row| row.tag() == b'I');
@@ -62,15 +66,16 @@ impl OpenSession {
         Ok(renewal)
     }
 
-    /// Whether all of these texts were answered, with these rows, until it was late.
-    async fn all_read(&self, texts: &[String], late: Moment, rows: &mut Vec<Row>) -> bool {
+    /// Whether all of these texts were answered until it was late, and with which rows.
+    async fn all_read(&self, texts: &[String], late: Moment) -> (bool, Vec<Row>) {
+        let mut rows = Vec::new();
         for text in texts {
             match self.beats.ask_until(text, late).await {
                 Ok(part) => rows.extend(part.rows),
-                Err(_) => return false,
+                Err(_) => return (false, rows),
             }
         }
-        true
+        (true, rows)
     }
 
     /// Whether this is another server than the one of before.
