@@ -243,7 +243,8 @@ pub type Work<'t, T, E> = Pin<Box<dyn Future<Output = Result<T, TransactionError
 /// What the locks, the database or the work itself refused.
 ///
 /// # Cancel safety
-/// Dropping the future rolls back, and gives the locks back.
+/// Dropping the future rolls back, and gives the locks back; during the commit, that may have taken effect. The commit has
+/// no time limit of its own, because whoever gives it up does not know whether it took effect.
 pub async fn in_transaction<T, E>(
     locks: &dyn Locks,
     pool: &MySqlPool,
