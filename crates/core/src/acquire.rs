@@ -217,9 +217,9 @@ impl Client {
             }
             let (open_by, again_by) = (retries.open_by(by), retries.open_again_by());
             let (live, was_open) = self.live_session_after_outage(open_by, again_by).await?;
-            retries.opened(was_open);
-            if let Some(behind) = behind.filter(|_| !was_open) {
-                behind.asks_anew(self.clock().now());
+            let is_new = retries.opened(live.opened_at, was_open);
+            if let Some(behind) = behind {
+                behind.asks_anew(if is_new { self.clock().now() } else { live.opened_at });
             }
             let id = live.registry.next_id();
             let Numbered { number, kept } = live.session.number(want.name, id.number);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::backend::{Backend, Clock, Session, Signals};
+use crate::backend::{Backend, Clock, Moment, Session, Signals};
 use crate::deadline;
 use crate::keeper::{self, Keeper, Request, ttl_of};
 use crate::limit::Limit;
@@ -21,6 +21,8 @@ pub(crate) struct LiveSession {
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Arc<Options>,
+    /// When it was open.
+    pub(crate) opened_at: Moment,
     pub(crate) keeper: mpsc::UnboundedSender<Request>,
 }
 
@@ -37,7 +39,8 @@ impl LiveSession {
         let (keeper, requests) = mpsc::unbounded_channel();
         let task = Keeper::new(session.clone(), registry.clone(), clock.clone(), options.clone(), asked);
         tokio::spawn(task.run(requests));
-        Ok(Arc::new(Self { session, registry, clock, options, keeper }))
+        let opened_at = clock.now();
+        Ok(Arc::new(Self { session, registry, clock, options, opened_at, keeper }))
     }
 
     /// How long to wait for an answer about a claim: after its lease it is of no use.

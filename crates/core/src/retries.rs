@@ -15,6 +15,8 @@ const MOST_ABSENCES: u32 = 8;
 pub(crate) struct Retries {
     /// Since when the store has not answered, as far as one that leads others knows.
     began: Option<Moment>,
+    /// Since when it has waited for a word of the store behind others, unless a session was opened since.
+    unanswered_since: Option<Moment>,
     pub(crate) give_up: Option<Moment>,
     pause: Option<Duration>,
     pub(crate) trouble: Option<Error>,
@@ -32,10 +34,11 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// Those of an acquire that gives up then, and awaits a session that is being opened for longer. Perhaps it knows
-    /// that others are ahead.
-    pub(crate) fn until(give_up: Moment, open_by: Moment, is_behind: bool) -> Self {
-        Self { give_up: Some(give_up), open_by: Some(open_by), is_behind, ..Self::default() }
+    /// Those of an acquire that has heard nothing `since` then, and gives up at `give_up`. It awaits a session that is being
+    /// opened for longer. Perhaps it knows that others are ahead.
+    pub(crate) fn until(since: Moment, give_up: Moment, open_by: Moment, is_behind: bool) -> Self {
+        let (unanswered_since, give_up, open_by) = (Some(since), Some(give_up), Some(open_by));
+        Self { unanswered_since, give_up, open_by, is_behind, ..Self::default() }
     }
 
     /// Those of an acquire that has its full time, and perhaps knows already that others are ahead.
@@ -81,15 +84,18 @@ impl Retries {
         self.open_by.and(self.give_up).unwrap_or(Moment::NEVER)
     }
 
-    /// A session is open. If it was not before, the store has begun to answer only now, and the join has its full time.
-    pub(crate) fn opened(&mut self, was_open: bool) {
+    /// A session is open since `at`. If it was not before, nobody has asked the store in it yet, and the join has its full
+    /// time. Returns whether that is so: one that leads may find it open, because those before it were not polled.
+    pub(crate) fn opened(&mut self, at: Moment, was_open: bool) -> bool {
         self.opens = false;
-        if !was_open {
-            self.is_behind = false;
+        let is_new = !was_open || self.unanswered_since.is_some_and(|since| since < at);
+        if is_new {
+            (self.is_behind, self.unanswered_since) = (false, None);
             if self.open_by.take().is_some() {
                 self.give_up = None;
             }
         }
+        is_new
     }
 
     /// How long to pause this time. Each pause is twice as long as the one before.

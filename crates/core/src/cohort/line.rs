@@ -255,11 +255,12 @@ impl<N> Cohort<N> {
         }
     }
 
-    /// A session is open since then, and it counts from this moment whether the store is silent.
+    /// A session is open, and nobody has asked the store in it before this moment: no silence before counts.
     pub(super) fn is_open_since(&self, turn: u64, since: Moment) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            (line.silent_since, line.counts_from) = (since, since);
+            line.silent_since = line.silent_since.max(since);
+            line.counts_from = line.counts_from.max(since);
         }
     }
 

@@ -170,7 +170,8 @@ impl Client {
         let (registry, store) = (registry(), Arc::new(Leaves::default()));
         let (keeper, _) = mpsc::unbounded_channel();
         let (clock, options) = (boot_clock(), Arc::new(Options::new()));
-        let live = Arc::new(LiveSession { session: store.clone(), registry, clock, options, keeper });
+        let (session, opened_at) = (store.clone(), clock.now());
+        let live = Arc::new(LiveSession { session, registry, clock, options, opened_at, keeper });
         let name = Name::new("m").expect("a good name");
         Self { kind, name, cohorts: Cohorts::new(LONG, LONG, LONG), live, store }
     }

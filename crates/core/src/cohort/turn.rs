@@ -67,7 +67,7 @@ impl Behind {
         self.cohort.is_silent_from(self.turn, now);
     }
 
-    /// A session is open since then: the store has begun to answer, and is asked anew.
+    /// A session is open, and the store is asked in it since then at the earliest.
     pub(crate) fn asks_anew(&self, since: Moment) {
         self.cohort.is_open_since(self.turn, since);
     }
@@ -128,7 +128,7 @@ impl Lead {
             return Retries::with_full_time(self.is_behind);
         }
         let give_up = (since + longest).max(self.cohort.grace(now, longest / LEAST_PART));
-        Retries::until(give_up, give_up.max(since + options.connect_deadline), self.is_behind)
+        Retries::until(since, give_up, give_up.max(since + options.connect_deadline), self.is_behind)
     }
 
     /// The store has said nothing since then. That is told to the others as [`Lead::fails`] does, unless it was for another

@@ -302,6 +302,41 @@ async fn who_leads_once_a_session_is_open_has_the_full_time_of_a_command() -> Do
     locks.close().await
 }
 
+/// The session is opened by itself, and the store answers more slowly than within a quarter of the time of a command.
+#[tokio::test]
+async fn whoever_leads_after_one_that_was_not_polled_once_a_session_was_open_has_the_full_time_of_a_command()
+-> Done {
+    for is_dropped in [false, true] {
+        let (clock, gate) = (Clock::manual(), Gate::new());
+        let store = Store::with_clock(&clock);
+        let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+        let locks = layered::attach(&store, gate.clone(), options())?;
+        gate.is_shut.send_replace(true);
+        let mutex = locks.mutex("m")?;
+        let mut leads = Box::pin(mutex.lock());
+        assert!(once(leads.as_mut()).await.is_none());
+        until("a session is being opened", async || gate.opens.load(Ordering::Relaxed) > 0).await;
+        pass(&clock, step).await;
+        let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+        pass(&clock, step).await;
+        gate.is_shut.send_replace(false);
+        pass(&clock, deadline).await;
+        store.faults().delay(deadline * 2 / 5);
+        let leads = (!is_dropped).then_some(leads); // otherwise it is dropped
+        for _ in 0..40 {
+            pass(&clock, step).await;
+        }
+        store.faults().heal();
+        assert!(next.is_finished(), "the store has answered to the next one");
+        granted(next).await.release().await?.confirmed()?;
+        pass(&clock, deadline).await; // so the last one has its answer
+        granted(last).await.release().await?.confirmed()?;
+        drop(leads);
+        locks.close().await?;
+    }
+    Ok(())
+}
+
 /// The store has said that it was taken, to one whose claim is gone.
 #[tokio::test]
 async fn a_try_asks_the_store_when_the_place_of_all_was_lost() -> Done {
