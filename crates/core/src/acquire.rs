@@ -10,7 +10,7 @@ use tracing::field::{Empty, debug, display};
 
 use crate::backend::{Claim, Grant, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
-use crate::cohort::{Baton, Behind, Entered, Lead, News};
+use crate::cohort::{Baton, Behind, Entered, Lead, Leading, News};
 use crate::deadline::no_answer;
 use crate::declared_size::DeclaredSize;
 use crate::joining::{Joined, is_unknown};
@@ -134,12 +134,9 @@ impl Client {
         let (behind, mut retries) = (lead.behind(), lead.retries(began, self.options()));
         retries.outlived = outlived;
         let stood = {
-            let waits = &mut lead.leading().waits; // put back also if this is given up
-            self.stand_in_line(want, Patience::Wait, by, waits, Some(&behind), &mut retries).await
+            let Leading { waits, retries, .. } = &mut lead.leading(&mut retries); // told also if this is given up
+            self.stand_in_line(want, Patience::Wait, by, waits, Some(&behind), retries).await
         };
-        if let Some(back) = retries.back_at {
-            behind.heard_nothing_before(back);
-        }
         match stood {
             Ok(Some((owned, grant))) => Ok(Some(Guard::passed(lead.holds(owned, grant, want.reads())))),
             Ok(None) => Ok(None), // the next one leads

@@ -272,6 +272,14 @@ impl<N> Cohort<N> {
         }
     }
 
+    /// Who leads in this turn goes. It was away if its join was given up for it.
+    pub(super) fn goes(&self, turn: u64, now: Moment) {
+        let mut line = self.line.lock();
+        if line.turn == turn && line.led.is_abandoned() {
+            line.takes_silence_back(now);
+        }
+    }
+
     /// Who leads in this turn has this claim, and the store has it in line if `is_answered`.
     pub(super) fn is_led_with(&self, turn: u64, claim: &Arc<Entry>, is_answered: bool) {
         let mut claim = Some(claim.clone());

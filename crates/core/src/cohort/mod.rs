@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use self::line::{Cohort, Cohorts as Lines};
 use self::turn::turn_away;
-pub(crate) use self::turn::{Baton, Behind, Lead, News};
+pub(crate) use self::turn::{Baton, Behind, Lead, Leading, News};
 pub(crate) use self::waiting::Waiting;
 use crate::backend::{Clock, Moment};
 use crate::{ClaimId, Error, Kind, Name};

@@ -41,10 +41,12 @@ pub(crate) struct Lead {
     is_handed_on: bool,
 }
 
-/// One leads, with the claim at hand. Whoever drops it has put that claim back.
+/// One leads, with the claim at hand. Whoever drops it has put that claim back, and told the line if it was away: the
+/// silence before says nothing of the store.
 pub(crate) struct Leading<'a> {
     lead: &'a mut Lead,
     pub(crate) waits: Option<Standing>,
+    pub(crate) retries: &'a mut Retries,
 }
 
 impl Drop for Leading<'_> {
@@ -52,6 +54,9 @@ impl Drop for Leading<'_> {
         // Whoever goes on with a request that has panicked would panic, too.
         let is_sound = |waits: &Standing| !waits.has_panicked();
         self.lead.waits = self.waits.take().filter(is_sound).map(Box::new);
+        if let Some(back) = self.retries.back_at {
+            self.lead.cohort.was_away(self.lead.turn, back);
+        }
     }
 }
 
@@ -72,11 +77,6 @@ impl Behind {
         self.cohort.is_open_since(self.turn, since);
     }
 
-    /// Who leads was away, and came `back` then: the silence before says nothing of the store.
-    pub(crate) fn heard_nothing_before(&self, back: Moment) {
-        self.cohort.was_away(self.turn, back);
-    }
-
     /// The store is about to be asked for this claim.
     pub(crate) fn is_led_with(&self, owned: &OwnedClaim) {
         self.cohort.is_led_with(self.turn, &owned.entry, false);
@@ -89,9 +89,9 @@ impl Behind {
 }
 
 impl Lead {
-    pub(crate) fn leading(&mut self) -> Leading<'_> {
+    pub(crate) fn leading<'a>(&'a mut self, retries: &'a mut Retries) -> Leading<'a> {
         let waits = self.waits.take().map(|waits| *waits);
-        Leading { lead: self, waits }
+        Leading { lead: self, waits, retries }
     }
 
     pub(crate) fn behind(&self) -> Behind {
@@ -174,6 +174,9 @@ impl Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         if !self.is_handed_on && !seeded!("a_leader_that_fails_strands_the_line") {
+            if let Some(waits) = &self.waits {
+                self.cohort.goes(self.turn, waits.owned.live.clock.now());
+            }
             Self::pass_on(&self.cohort, self.turn, self.waits.take());
         }
     }

@@ -261,6 +261,37 @@ async fn whoever_leads_after_one_that_nobody_polls_has_the_full_time_of_a_comman
     granted(last).await.release().await?.confirmed()
 }
 
+/// The keeper has given its join up, and the bell has not rung since.
+#[tokio::test]
+async fn whoever_leads_after_one_that_was_given_up_and_dropped_has_the_full_time_of_a_command() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+    let locks = store.connect(options()).await?;
+    let mutex = locks.mutex("m")?;
+    store.faults().delay(deadline);
+    let mut leads = Box::pin(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    for _ in 0..2 {
+        pass(&clock, TTL / 3).await; // so the keeper looks once more as soon as the time of that join is over
+    }
+    pass(&clock, TTL / 3 - deadline * 3 / 4).await;
+    let (next, last) = (asks(&locks, "m").await, asks(&locks, "m").await);
+    for _ in 0..17 {
+        pass(&clock, step).await;
+    }
+    store.faults().delay(deadline * 2 / 5);
+    drop(leads);
+    for _ in 0..18 {
+        pass(&clock, step).await;
+    }
+    store.faults().heal();
+    assert!(next.is_finished(), "the store has answered to the next one");
+    granted(next).await.release().await?.confirmed()?;
+    pass(&clock, deadline).await; // so the last one has its answer
+    granted(last).await.release().await?.confirmed()
+}
+
 #[tokio::test]
 async fn a_leader_that_is_always_polled_late_takes_along_nobody() -> Done {
     let clock = Clock::manual();

@@ -53,6 +53,7 @@ impl Layer for Joins {
 
 struct Scene {
     clock: Clock,
+    store: Store,
     joins: Arc<Joins>,
     locks: Arc<dyn Locks>,
 }
@@ -60,9 +61,10 @@ struct Scene {
 impl Scene {
     async fn new() -> tidelock_core::Result<Self> {
         let (clock, joins) = (Clock::manual(), Arc::<Joins>::default());
-        let locks = layered::attach(&Store::with_clock(&clock), joins.clone(), options())?;
+        let store = Store::with_clock(&clock);
+        let locks = layered::attach(&store, joins.clone(), options())?;
         locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // opens the session
-        Ok(Self { clock, joins, locks })
+        Ok(Self { clock, store, joins, locks })
     }
 }
 
@@ -84,10 +86,7 @@ async fn a_join_that_was_lost_with_its_task_is_sent_again_by_whoever_leads_next(
 /// The store was silent to a leader that was away, and answers more slowly than within a quarter of the time of a command.
 #[tokio::test]
 async fn who_leads_after_one_that_was_away_has_the_full_time_of_a_command() -> Done {
-    let (clock, joins) = (Clock::manual(), Arc::<Joins>::default());
-    let store = Store::with_clock(&clock);
-    let locks = layered::attach(&store, joins.clone(), options())?;
-    locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // opens the session
+    let Scene { clock, store, joins, locks } = Scene::new().await?;
     let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
     joins.0.store(IS_LOST, Ordering::Relaxed);
     let mutex = locks.mutex("m")?;
@@ -107,6 +106,33 @@ async fn who_leads_after_one_that_was_away_has_the_full_time_of_a_command() -> D
     }
     store.faults().heal();
     granted(next).await.release().await?.confirmed()
+}
+
+/// The same if the task that was away is dropped before its patience ends.
+#[tokio::test]
+async fn who_leads_after_one_that_was_away_and_is_dropped_has_the_full_time_of_a_command() -> Done {
+    let scene = Scene::new().await?;
+    let (deadline, step) = (options().command_deadline, options().command_deadline / 20);
+    scene.joins.0.store(IS_LOST, Ordering::Relaxed);
+    let mutex = scene.locks.mutex("m")?;
+    let mut leads = Box::pin(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    for _ in 0..3 {
+        pass(&scene.clock, step).await; // so the bell rings twice only after the leader has come back
+    }
+    let (next, last) = (asks(&scene.locks, "m").await, asks(&scene.locks, "m").await);
+    pass(&scene.clock, deadline * 2 - step * 3).await;
+    scene.store.faults().delay(deadline * 2 / 5);
+    assert!(once(leads.as_mut()).await.is_none(), "it was away for too long, and asks again");
+    pass(&scene.clock, step).await;
+    drop(leads);
+    for _ in 0..12 {
+        pass(&scene.clock, step).await;
+    }
+    scene.store.faults().heal();
+    granted(next).await.release().await?.confirmed()?;
+    pass(&scene.clock, deadline).await; // so the last one has its answer
+    granted(last).await.release().await?.confirmed()
 }
 
 #[tokio::test]
