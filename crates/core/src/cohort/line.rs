@@ -9,7 +9,8 @@ use super::heard::Heard;
 use super::share::Share;
 use super::waiting::{Waiter, Waiting};
 use crate::backend::{Clock, Moment};
-use crate::registry::{Entry, Loss, Stage};
+use crate::owned_claim::OwnedClaim;
+use crate::registry::{Entry, Loss, Over, Stage};
 use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name};
 
@@ -62,11 +63,14 @@ pub(super) struct Line<N> {
     grace_until: Moment,
     /// How often the store has answered to one that leads.
     answers: u64,
-    /// The claim that the last answer was about.
-    answered: Option<Arc<Entry>>,
-    /// How many of those answers came before such a claim, or its session, was lost: they say no more that anybody has to
-    /// wait.
-    stale: u64,
+    /// What the last answer was about. `None` once that is lost: then no answer says any more that anybody has to wait.
+    answered: Option<Answered>,
+}
+
+/// A claim that the store had in line, as far as the line remembers it: it may have left since.
+struct Answered {
+    claim: ClaimId,
+    session: Over,
 }
 
 /// The bell of a line, and when it rings.
@@ -145,7 +149,6 @@ impl<N> Cohort<N> {
             grace_until: Moment::START,
             answers: 0,
             answered: None,
-            stale: 0,
         };
         Arc::new(Self {
             kind,
@@ -281,17 +284,15 @@ impl<N> Cohort<N> {
     }
 
     /// Who leads in this turn has this claim, and the store has it in line if `is_answered`.
-    pub(super) fn is_led_with(&self, turn: u64, claim: &Arc<Entry>, is_answered: bool) {
-        let mut claim = Some(claim.clone());
-        let _before; // dropped without the lock, as the claim that is swapped out
+    pub(super) fn is_led_with(&self, turn: u64, owned: &OwnedClaim, is_answered: bool) {
+        let mut claim = Some(owned.entry.clone());
         let mut line = self.line.lock();
         if line.turn == turn {
-            line.note_loss();
-            std::mem::swap(&mut line.led.claim, &mut claim);
+            std::mem::swap(&mut line.led.claim, &mut claim); // so that one before it is dropped without the lock
             (line.led.is_answered, line.led.neglected_since) = (false, None);
             line.led.awaits_session = false;
             if is_answered {
-                _before = line.is_answered();
+                line.is_answered(owned);
             }
         }
     }
@@ -312,13 +313,12 @@ impl<N> Cohort<N> {
     }
 
     /// The claim is held in this turn. More readers can share it like this; otherwise it is passed on until `ends`.
-    pub(super) fn is_held_by(&self, claim: ClaimId, turn: u64, ends: Moment, share: Option<Share>) {
-        let _before; // dropped without the lock
+    pub(super) fn is_held_by(&self, owned: &OwnedClaim, turn: u64, ends: Moment, share: Option<Share>) {
         let mut line = self.line.lock();
         if line.turn == turn {
-            _before = line.is_answered();
+            line.is_answered(owned);
             let ends = share.is_none().then_some(ends);
-            (line.held, line.ends, line.share) = (Some(claim), ends, share);
+            (line.held, line.ends, line.share) = (Some(owned.entry.claim.id), ends, share);
         }
     }
 }
@@ -343,17 +343,11 @@ impl Led {
     pub(super) fn is_abandoned(&self) -> bool {
         !self.is_answered && self.claim.as_ref().is_some_and(|entry| entry.loss() == Some(Loss::Deadline))
     }
-
-    /// Whether its session is lost, and with it all claims of this client.
-    fn has_lost_its_session(&self) -> bool {
-        self.claim.as_ref().is_some_and(|entry| entry.loss() == Some(Loss::SessionOver))
-    }
 }
 
 impl<N> Line<N> {
     /// Returns the number of the new turn, and what is to be dropped without the lock.
     pub(super) fn begin_turn(&mut self) -> (u64, Led) {
-        self.note_loss();
         self.turn += 1;
         (self.held, self.ends, self.share) = (None, None, None);
         (self.turn, std::mem::take(&mut self.led))
@@ -361,15 +355,18 @@ impl<N> Line<N> {
 
     /// Whether the store has said, since so many answers, that others are ahead, and their place was not lost since.
     pub(super) fn has_to_wait(&self, answers_before: u64) -> bool {
-        self.answers > answers_before.max(self.stale) && !self.has_lost_its_place()
+        self.answers > answers_before && !self.has_lost_its_place()
     }
 
-    /// Whether the claim that the last answer was about is lost, or the session of the one that leads, and with it the place
-    /// of all. A claim that was given back, or held for too long, had its turn.
+    /// Whether the claim that the last answer was about is lost, or its session has ended, and with it the place of all.
     pub(super) fn has_lost_its_place(&self) -> bool {
-        let is_lost = |loss| !matches!(loss, Loss::Left | Loss::MaxHold);
-        self.led.has_lost_its_session()
-            || self.answered.as_ref().and_then(|entry| entry.loss()).is_some_and(is_lost)
+        self.answered.as_ref().is_none_or(|answered| answered.session.is_set())
+    }
+
+    /// This claim is lost. One that was given back, or held for too long, had its turn.
+    pub(super) fn is_without(&mut self, claim: ClaimId, loss: Loss) {
+        let had_its_turn = matches!(loss, Loss::Left | Loss::MaxHold);
+        self.answered.take_if(|answered| answered.claim == claim && !had_its_turn);
     }
 
     /// Whether it is known of the one that leads whether it stands in the store's line: it does, or did not at a look.
@@ -402,20 +399,13 @@ impl<N> Line<N> {
         (self.silent_since, self.counts_from) = (Moment::START, self.counts_from.max(until));
     }
 
-    /// The claim of the one that leads waits or holds. Returns what is to be dropped without the lock.
-    fn is_answered(&mut self) -> Option<Arc<Entry>> {
-        self.note_loss();
+    /// This claim of the one that leads waits or holds.
+    fn is_answered(&mut self, owned: &OwnedClaim) {
         self.answers += 1;
         (self.silent_since, self.grace_until) = (Moment::START, Moment::START);
         self.led.is_answered = true;
-        std::mem::replace(&mut self.answered, self.led.claim.clone())
-    }
-
-    /// A claim is about to be forgotten.
-    fn note_loss(&mut self) {
-        if self.has_lost_its_place() {
-            self.stale = self.answers;
-        }
+        let (claim, session) = (owned.entry.claim.id, owned.live.registry.over.clone());
+        self.answered = Some(Answered { claim, session });
     }
 
     /// Whether this is its bell. It may have been put away, and another one is wound up since.

@@ -39,6 +39,21 @@ fn a_pass_to_one_that_gives_up_goes_to_the_next() {
 }
 
 #[test]
+fn a_claim_that_has_left_is_kept_by_no_line() {
+    explore("a_claim_that_has_left_is_kept_by_no_line", || {
+        let client = Client { cohorts: Cohorts::new(Duration::ZERO, LONG, LONG), ..Client::new(Kind::Mutex) };
+        let (holder, next) = (client.holds(), client.waits());
+        let entry = Arc::downgrade(&holder.entry);
+        drop(holder);
+        let leads = told(next);
+        assert!(matches!(leads, Some(News::Leads(_))), "the linger is over");
+        assert!(entry.upgrade().is_none(), "what the store keeps for it is kept, too");
+        drop(leads);
+        client.is_done();
+    });
+}
+
+#[test]
 fn nobody_stands_in_a_line_that_is_over() {
     explore("nobody_stands_in_a_line_that_is_over", || {
         let client = Client::new(Kind::Mutex);
@@ -207,6 +222,7 @@ impl Client {
         let claim = Claim::new(id, self.name.clone(), self.kind, Weight::ONE, capacity);
         let owned = OwnedClaim::new(self.live.clone(), claim, None).expect("the session is open");
         self.live.registry.extend(&owned.entry, self.live.registry.now() + LONG);
+        lead.behind().is_led_with(&owned);
         assert_eq!(self.live.registry.hold(&owned.entry, grant()), None);
         lead.holds(owned, grant(), self.kind == Kind::RwLock)
     }

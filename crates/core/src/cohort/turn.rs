@@ -10,7 +10,7 @@ use super::share::{Share, Used};
 use super::waiting::Waiter;
 use crate::backend::{Grant, Moment};
 use crate::owned_claim::OwnedClaim;
-use crate::registry::Followers;
+use crate::registry::{Followers, Loss};
 use crate::retries::Retries;
 use crate::standing::Standing;
 use crate::{ClaimId, Error, Options};
@@ -79,12 +79,12 @@ impl Behind {
 
     /// The store is about to be asked for this claim.
     pub(crate) fn is_led_with(&self, owned: &OwnedClaim) {
-        self.cohort.is_led_with(self.turn, &owned.entry, false);
+        self.cohort.is_led_with(self.turn, owned, false);
     }
 
     /// The store has it in line.
     pub(crate) fn is_answered(&self, owned: &OwnedClaim) {
-        self.cohort.is_led_with(self.turn, &owned.entry, true);
+        stands_with(&self.cohort, self.turn, owned);
     }
 }
 
@@ -157,8 +157,10 @@ impl Lead {
             if is_of_use && !is_lost && !seeded!("a_waiting_claim_is_not_left_to_the_next") {
                 lead.waits = waits.take();
             }
-            if let Some(waits) = lead.waits.as_ref().filter(|waits| waits.owned.entry.loss().is_none()) {
-                cohort.is_led_with(next_turn, &waits.owned.entry, waits.is_answered());
+            match lead.waits.as_ref().filter(|waits| waits.owned.entry.loss().is_none()) {
+                Some(waits) if waits.is_answered() => stands_with(cohort, next_turn, &waits.owned),
+                Some(waits) => cohort.is_led_with(next_turn, &waits.owned, false),
+                None => {}
             }
             match waiter.give(News::Leads(lead)) {
                 Some(News::Leads(mut refused)) => {
@@ -208,17 +210,12 @@ impl Baton {
         // Since this process heard of the grant: its task may have been polled long after.
         let ends = owned.entry.held_since() + linger;
         let used = Used::by_one(owned);
-        let (entry, claim) = (used.entry.clone(), used.entry.claim.id);
-        cohort.is_held_by(claim, turn, ends, reads.then(|| Share::new(&used, grant, ends)));
-        let followers: Weak<Cohort<News>> = Arc::downgrade(&cohort);
-        entry.leads(followers);
+        cohort.is_held_by(&used, turn, ends, reads.then(|| Share::new(&used, grant, ends)));
         let baton = Self { cohort, turn, used, grant, ends, reads, is_given: false };
-        if entry.loss().is_some() {
-            baton.cohort.clone().are_without(claim); // perhaps it was lost before the line could be told
-        } else if reads {
-            baton.cohort.share_out(turn, baton.used.live.clock.now());
-        } else {
-            baton.cohort.watch(&baton.used.live.clock);
+        match is_lost(&baton.cohort, &baton) {
+            true => {} // the turn is over
+            false if reads => baton.cohort.share_out(turn, baton.used.live.clock.now()),
+            false => baton.cohort.watch(&baton.used.live.clock),
         }
         baton
     }
@@ -243,9 +240,9 @@ impl Baton {
     pub(crate) fn now_reads(&mut self) {
         let now = self.used.live.clock.now();
         self.reads = true;
-        let claim = self.used.entry.claim.id;
         let share = Share::new(&self.used, self.grant, self.ends);
-        self.cohort.is_held_by(claim, self.turn, self.ends, Some(share));
+        self.cohort.is_held_by(&self.used, self.turn, self.ends, Some(share));
+        is_lost(&self.cohort, &self.used);
         self.cohort.share_out(self.turn, now);
     }
 
@@ -332,9 +329,10 @@ impl Drop for Baton {
 }
 
 impl Followers for Cohort<News> {
-    fn are_without(self: Arc<Self>, claim: ClaimId) {
+    fn are_without(self: Arc<Self>, claim: ClaimId, loss: Loss) {
         let turn = {
-            let line = self.line.lock();
+            let mut line = self.line.lock();
+            line.is_without(claim, loss);
             if line.held != Some(claim) {
                 return; // its leader hears of it, and stands in line anew
             }
@@ -342,6 +340,24 @@ impl Followers for Cohort<News> {
         };
         Lead::pass_on(&self, turn, None);
     }
+}
+
+/// Who leads in this turn has this claim, and the store has it in line.
+fn stands_with(cohort: &Arc<Cohort<News>>, turn: u64, owned: &OwnedClaim) {
+    cohort.is_led_with(turn, owned, true);
+    is_lost(cohort, owned);
+}
+
+/// The line, which knows of this claim, is told at once when it is lost. Returns whether it is: perhaps it was lost before
+/// the line could be told.
+fn is_lost(cohort: &Arc<Cohort<News>>, owned: &OwnedClaim) -> bool {
+    let followers: Weak<Cohort<News>> = Arc::downgrade(cohort);
+    owned.entry.leads(followers);
+    let loss = owned.entry.loss();
+    if let Some(loss) = loss {
+        cohort.clone().are_without(owned.entry.claim.id, loss);
+    }
+    loss.is_some()
 }
 
 /// These hear this error.

@@ -113,7 +113,7 @@ pub(crate) fn reads(kind: Kind, weight: Weight) -> bool {
 /// Those who stand in line behind a claim in this process.
 pub(crate) trait Followers: Send + Sync {
     /// The claim is lost. None of Tidelock's locks is held.
-    fn are_without(self: Arc<Self>, claim: ClaimId);
+    fn are_without(self: Arc<Self>, claim: ClaimId, loss: Loss);
 }
 
 impl Entry {
@@ -480,7 +480,7 @@ impl Entry {
         if loss != Loss::Left
             && let Some(followers) = self.cohort.get().and_then(Weak::upgrade)
         {
-            followers.are_without(self.claim.id);
+            followers.are_without(self.claim.id, loss);
         }
         Some(stage)
     }

@@ -8,6 +8,7 @@ mod departed;
 mod entry;
 mod hints;
 mod loss;
+mod over;
 mod renewals;
 mod scatter;
 mod signals;
@@ -29,6 +30,7 @@ use tokio::sync::Notify;
 pub(crate) use self::entry::{Entry, Followers, LossListener, Stage, Turn, next_listener, reads};
 use self::hints::Hints;
 pub(crate) use self::loss::Loss;
+pub(crate) use self::over::Over;
 pub(crate) use self::renewals::{ClaimsByShard, Standing};
 use self::strays::Strays;
 pub(crate) use self::table::DueLook;
@@ -54,7 +56,7 @@ pub(crate) struct Registry {
     next_number: AtomicU64,
     /// Whether it is being closed, and whether it has ended.
     closing: AtomicBool,
-    over: AtomicBool,
+    pub(crate) over: Over,
     /// Whether the store was asked to end it before all leaves were answered.
     overtakes: AtomicBool,
     surely_over_at: std::sync::atomic::AtomicU64,
@@ -81,7 +83,7 @@ impl Registry {
             rounds: std::sync::atomic::AtomicU64::new(0),
             next_number: AtomicU64::new(1),
             closing: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            over: Over::default(),
             overtakes: AtomicBool::new(false),
             surely_over_at: std::sync::atomic::AtomicU64::new(u64::MAX),
             renewed: Notify::new(),
@@ -109,7 +111,7 @@ impl Registry {
 
     /// Whether the session has ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+        self.over.is_set()
     }
 
     /// Enters a claim before anything is sent. Refuses it if the session has ended or is being closed.

@@ -1,7 +1,5 @@
 //! What the store tells the registry without being asked.
 
-use std::sync::atomic::Ordering;
-
 use super::Registry;
 use super::loss::Loss;
 use super::wake_ups::EarlyRenewal;
@@ -56,7 +54,7 @@ impl Signals for Registry {
     }
 
     fn over(&self) {
-        self.over.store(true, Ordering::Release);
+        self.over.set();
         if !seeded!("a_guard_outlives_its_session") {
             self.lose_all(Loss::SessionOver);
         }

@@ -222,6 +222,35 @@ async fn who_has_waited_behind_a_hold_that_is_lost_hears_an_error_also_if_nobody
     leads.await?.release().await?.confirmed()
 }
 
+/// Their session is lost after the hold was given back, and before the one that leads has a claim.
+#[tokio::test]
+async fn who_has_waited_behind_a_hold_that_was_given_back_in_a_lost_session_hears_an_error() -> Done {
+    for is_polled in [true, false] {
+        let gate = Gate::new();
+        let scene = Scene::with(gate.clone())?;
+        let mutex = scene.locks.mutex("m")?;
+        let held = mutex.lock().await?;
+        let mut leads = std::pin::pin!(mutex.lock());
+        assert!(once(leads.as_mut()).await.is_none());
+        let behind = scene.locks_within(PATIENCE).await;
+        pass(&scene.clock, LINGER).await; // it leads, and does not know that
+        held.release().await?.confirmed()?;
+        gate.is_shut.send_replace(true);
+        assert_eq!(scene.store.faults().lose_sessions_of("ours"), 1);
+        pass(&scene.clock, Duration::ZERO).await;
+        if is_polled {
+            assert!(once(leads.as_mut()).await.is_none(), "a session is being opened");
+        }
+        scene.half_a_round_trip().await;
+        let error = behind.await.expect("no panic").expect_err("nobody is ahead of it");
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        gate.is_shut.send_replace(false);
+        leads.await?.release().await?.confirmed()?;
+        scene.locks.close().await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn who_has_waited_behind_a_leader_whose_place_is_lost_hears_an_error() -> Done {
     let scene = Scene::new()?;
@@ -241,6 +270,27 @@ async fn who_has_waited_behind_a_leader_whose_place_is_lost_hears_an_error() -> 
     until("the leader stands in line anew", async || claims(&others, "m").await == 2).await;
     held.release().await?.confirmed()?;
     granted(leads).await.release().await?.confirmed()?;
+    scene.locks.close().await?;
+    others.close().await
+}
+
+#[tokio::test]
+async fn who_has_waited_behind_a_leader_that_is_evicted_hears_an_error_also_if_nobody_polls_it() -> Done {
+    let scene = Scene::new()?;
+    let others = scene.store.attach(options())?;
+    let held = others.mutex("m")?.lock().await?;
+    scene.locks.mutex("n")?.lock().await?.release().await?.confirmed()?; // opens the session
+    let mutex = scene.locks.mutex("m")?;
+    let mut leads = std::pin::pin!(mutex.lock());
+    assert!(once(leads.as_mut()).await.is_none());
+    let place = others.inspect("m").await?.claims[1].id;
+    let behind = scene.locks_within(PATIENCE).await;
+    assert!(others.evict("m", place).await?);
+    pass(&scene.clock, PATIENCE).await;
+    let error = behind.await.expect("no panic").expect_err("nobody knows who is ahead");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    held.release().await?.confirmed()?;
+    leads.await?.release().await?.confirmed()?;
     scene.locks.close().await?;
     others.close().await
 }
