@@ -96,4 +96,7 @@ async fn what_the_server_forgot_is_lost_at_the_next_renewal_though_it_stands_in_
     .await;
     assert_eq!(new.state(), State::Held);
     new.release().await.unwrap().confirmed().unwrap();
+    drop(old);
+    a.close().await.unwrap(); // the next test has the server alone
+    b.close().await.unwrap();
 }
